@@ -1,0 +1,101 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// JobStatus is what the TFJob controller last saw of a job.
+type JobStatus struct {
+	// State is the type of the last condition that is True, for people; programs read the
+	// conditions.
+	// +optional
+	State JobConditionType `json:"state,omitempty"`
+
+	// Conditions in order of their last change, newest last.
+	// +optional
+	Conditions []JobCondition `json:"conditions,omitempty"`
+
+	// ReplicaStatuses counts pods by replica type (canonical case).
+	// +optional
+	ReplicaStatuses map[ReplicaType]*ReplicaStatus `json:"replicaStatuses,omitempty"`
+
+	// StartTime is when the job was first reconciled, or last resumed; deadlines count from it.
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+
+	// CompletionTime is when the job succeeded or failed.
+	// +optional
+	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+
+	// LastReconcileTime exists for upstream's clients.
+	// +optional
+	LastReconcileTime *metav1.Time `json:"lastReconcileTime,omitempty"`
+}
+
+// ReplicaStatus counts the pods of one replica type.
+type ReplicaStatus struct {
+	// Active pods are pending or running, and not being deleted.
+	// +optional
+	Active int32 `json:"active,omitempty"`
+	// +optional
+	Succeeded int32 `json:"succeeded,omitempty"`
+	// +optional
+	Failed int32 `json:"failed,omitempty"`
+
+	// LabelSelector and Selector are never written for TFJobs; objects of upstream's may have them.
+	// +optional
+	LabelSelector *metav1.LabelSelector `json:"labelSelector,omitempty"`
+	// +optional
+	Selector string `json:"selector,omitempty"`
+}
+
+// JobCondition is one aspect of a job's state.
+type JobCondition struct {
+	Type   JobConditionType       `json:"type"`
+	Status corev1.ConditionStatus `json:"status"`
+	// Reason is TFJob followed by what happened, for programs.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// Message is for people.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// LastUpdateTime is when anything in the condition changed.
+	// +optional
+	LastUpdateTime metav1.Time `json:"lastUpdateTime,omitzero"`
+	// LastTransitionTime is when the status changed.
+	// +optional
+	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitzero"`
+}
+
+// JobConditionType names a condition.
+type JobConditionType string
+
+const (
+	// JobCreated: the job was seen; its pods may not exist yet.
+	JobCreated JobConditionType = "Created"
+	// JobRunning: what decides the job's success is running.
+	JobRunning JobConditionType = "Running"
+	// JobRestarting: a pod that failed is being replaced.
+	JobRestarting JobConditionType = "Restarting"
+	// JobSuspended: the job has no pods because it was told so.
+	JobSuspended JobConditionType = "Suspended"
+	// JobSucceeded and JobFailed are final.
+	JobSucceeded JobConditionType = "Succeeded"
+	JobFailed    JobConditionType = "Failed"
+)
+
+// Reasons of the conditions.
+const (
+	TFJobCreatedReason          = "TFJobCreated"
+	TFJobRunningReason          = "TFJobRunning"
+	TFJobRestartingReason       = "TFJobRestarting"
+	TFJobSuspendedReason        = "TFJobSuspended"
+	TFJobResumedReason          = "TFJobResumed"
+	TFJobSucceededReason        = "TFJobSucceeded"
+	TFJobFailedReason           = "TFJobFailed"
+	TFJobFailedValidationReason = "TFJobFailedValidation"
+)

@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package tutti answers which words Tutti's own parts say to each other, and to users, through
+// labels, annotations and conditions of objects whose types belong to others. It knows no object
+// and imports nothing.
+package tutti
+
+// SchedulerName is the scheduler profile that places gangs. The TFJob controller writes it to pods
+// whose template names no scheduler; the scheduler's configuration reads it.
+const SchedulerName = "tutti-scheduler"
+
+// What a user asks of the placement. Users write these on a TFJob, whose controller copies them to
+// the job's PodGroup, or on any PodGroup; the scheduler reads them from the PodGroup only.
+const (
+	// RequiredTopologyAnnotation names a level, or the node label of one: all pods of the gang
+	// are placed inside one domain of that level, or none is scheduled.
+	RequiredTopologyAnnotation = "tutti.dev/required-topology"
+
+	// PreferredTopologyAnnotation names a level, or the node label of one: the gang is placed as
+	// narrowly as possible, that level is narrow enough, and wider ones do when it has no room.
+	PreferredTopologyAnnotation = "tutti.dev/preferred-topology"
+
+	// GPULinkAnnotation is the weakest link allowed between the GPUs of one pod: nvlink, pcie,
+	// numa or any.
+	GPULinkAnnotation = "tutti.dev/gpu-link"
+
+	// UniformGPUsAnnotation is true or false: whether all pods of a role get the same GPU model
+	// and node shape. The default is true for roles that ask for GPUs.
+	UniformGPUsAnnotation = "tutti.dev/uniform-gpus"
+
+	// SliceSizeAnnotation is n: every n consecutive ranks of a role are placed inside one domain
+	// of the level that SliceTopologyAnnotation names.
+	SliceSizeAnnotation = "tutti.dev/slice-size"
+
+	// SliceTopologyAnnotation names the level of SliceSizeAnnotation.
+	SliceTopologyAnnotation = "tutti.dev/slice-topology"
+
+	// RoleMinimumsAnnotation is a list role=n, separated by commas ("ps=1,worker=4", roles as in
+	// the replica-type label): the gang never runs with fewer than n pods of that role. It splits
+	// the PodGroup's minMember, which alone may be met by any pods.
+	RoleMinimumsAnnotation = "tutti.dev/role-minimums"
+)
+
+// ServicesAnnotation selects how the pods of a TFJob are found by name: ServicesPerReplica (the
+// default) or ServicesPerJob. Users write it on the TFJob; the TFJob controller reads it.
+const (
+	ServicesAnnotation = "tutti.dev/services"
+	ServicesPerReplica = "per-replica"
+	ServicesPerJob     = "per-job"
+)
+
+// GangPlacedCondition is the type of the condition that tells what the scheduler decided for a
+// gang. The scheduler writes it to the PodGroup's status; people and kubectl read it. Where the
+// installed PodGroup CRD keeps no conditions the verdict is in events only.
+const GangPlacedCondition = "GangPlaced"
+
+// Reasons of GangPlacedCondition.
+const (
+	// GangPlacedReason goes with True: every pod of the quorum has its node.
+	GangPlacedReason = "GangPlaced"
+	// UnschedulableReason goes with False: no pod is bound, and the message says which role lacks
+	// room, how many of how many fit, and in which domain most of them do.
+	UnschedulableReason = "Unschedulable"
+)
