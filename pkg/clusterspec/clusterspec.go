@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package clusterspec answers: which environment variables tell one task of a distributed job who its peers are?
+//
+// A framework is one function from a Job and a Task to variables, and one row in injectors. The functions are pure:
+// the same job and task always give the same bytes, so a pod that is created again after a crash or a restart finds
+// the peers that its predecessor had.
+//
+// The package knows names, counts and ports. It must not know Kubernetes types, clusters, clocks or the process
+// environment; whoever calls it has read those already. Only the standard library is imported.
+package clusterspec
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Job is what every task of a job agrees on.
+type Job struct {
+	Name      string
+	Namespace string
+	// Domain is the DNS domain of the cluster; empty leaves names relative to the resolver's search path.
+	Domain string
+	// Roles in any order; a role's name appears once.
+	Roles []Role
+	// Dynamic jobs change their number of workers while they run, so a task is told only the peers that it needs.
+	Dynamic bool
+}
+
+// Role is a set of replicas that run the same program.
+type Role struct {
+	Name     string // lower case, as it appears in host names
+	Replicas int
+	Port     int
+}
+
+// Task is one replica.
+type Task struct {
+	Role  string
+	Index int
+}
+
+// Var is one environment variable.
+type Var struct {
+	Name  string
+	Value string
+}
+
+// Env returns the variables that framework wants in the environment of the task, in order. None at all is a good answer: a
+// job of a single task has no peers.
+func Env(framework string, job Job, task Task) ([]Var, error) {
+	role, ok := job.role(task.Role)
+	if !ok {
+		return nil, fmt.Errorf("job %s/%s has no role %q", job.Namespace, job.Name, task.Role)
+	}
+	if task.Index < 0 || task.Index >= role.Replicas {
+		return nil, fmt.Errorf("job %s/%s has no task %s %d: the role has %d replicas",
+			job.Namespace, job.Name, task.Role, task.Index, role.Replicas)
+	}
+	for _, row := range injectors {
+		if row.framework == framework {
+			return row.inject(job, task)
+		}
+	}
+	return nil, fmt.Errorf("unknown framework %q, known are %s", framework, strings.Join(Frameworks(), ", "))
+}
+
+// Frameworks lists the frameworks that Env knows.
+func Frameworks() []string {
+	names := make([]string, len(injectors))
+	for i, row := range injectors {
+		names[i] = row.framework
+	}
+	return names
+}
+
+// TaskName is the name that a task's pod and service share.
+func TaskName(job string, task Task) string {
+	return job + "-" + task.Role + "-" + strconv.Itoa(task.Index)
+}
+
+type injector func(Job, Task) ([]Var, error)
+
+// injectors is all there is to register: one row per framework.
+var injectors = []struct {
+	framework string
+	inject    injector
+}{
+	{"tensorflow", tensorflow},
+}
+
+func (j Job) role(name string) (Role, bool) {
+	for _, r := range j.Roles {
+		if r.Name == name {
+			return r, true
+		}
+	}
+	return Role{}, false
+}
+
+func (j Job) replicas() int {
+	total := 0
+	for _, r := range j.Roles {
+		total += r.Replicas
+	}
+	return total
+}
+
+// addresses lists host:port of a role's tasks in index order; never nil.
+func (j Job) addresses(r Role) []string {
+	all := make([]string, r.Replicas)
+	for i := range all {
+		all[i] = j.address(r, i)
+	}
+	return all
+}
+
+func (j Job) address(r Role, index int) string {
+	host := TaskName(j.Name, Task{Role: r.Name, Index: index}) + "." + j.Namespace + ".svc"
+	if j.Domain != "" {
+		host += "." + j.Domain
+	}
+	return host + ":" + strconv.Itoa(r.Port)
+}
