@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+// Unplaced stands for the host of a rank beyond the minimum that found no room.
+const Unplaced = -1
+
+// Decision is where the gang goes or, if Hosts is nil, why it goes nowhere.
+type Decision struct {
+	Hosts  [][]int // [role][rank] is a host, or Unplaced; ranks follow tree order
+	Level  int     // of Domain
+	Domain int     // the narrowest domain that holds all placed and running pods
+
+	// Rejections tells, when the gang does not fit, what each domain of the
+	// required level has room for, nearest to fitting first.
+	Rejections []Rejection
+	// Exclusions counts the hosts that were asked for and not eligible, by reason.
+	Exclusions []Exclusion
+	// Bounded is set when the search stopped at its limit somewhere. Then "does
+	// not fit" means "not found", and a narrower domain may have been missed.
+	Bounded bool
+}
+
+// Rejection is one domain that does not take the gang.
+type Rejection struct {
+	Domain    int
+	Room      []int // [role] how many of the minimum it takes, all roles at once
+	Shortages []Shortage
+}
+
+// Shortage is a role that is short in a domain, after all others took their room.
+type Shortage struct {
+	Role int
+	Pods int // how many of the minimum find no room
+	// Resource is the one that is scarcest, empty if each by itself would do.
+	Resource string
+	// Amount of Resource that is missing in the domain; 0 if there is enough
+	// but no host has as much as one pod asks.
+	Amount int64
+}
+
+// Exclusion is a reason for which hosts were not eligible.
+type Exclusion struct {
+	Reason string
+	Hosts  int
+}

@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import "github.com/tutti-project/tutti/pkg/topology"
+
+// Problem is one gang to place, and the cluster as it is now. Plan only reads
+// it. All amounts are integers in the resources' smallest units.
+type Problem struct {
+	Tree      *topology.Tree
+	Resources []string  // names of the entries of every vector below
+	Free      [][]int64 // [host][resource]; negative where a host is overcommitted
+	Roles     []Role
+
+	Constraint Constraint
+	Anchors    []int // hosts of the gang's members that already run
+}
+
+// Role is a set of pods that ask for the same.
+type Role struct {
+	Name    string
+	Pods    int     // ranks 0 to Pods-1
+	Minimum int     // ranks below it are placed, or the gang is not
+	Request []int64 // [resource], of one pod
+
+	// Eligible says whether a pod of this role may stand on the host at all, and
+	// if not, why. Free capacity is not its business. Plan asks only for hosts
+	// it is about to use, each at most once. Nil means every host is eligible.
+	Eligible func(host int) (bool, string)
+}
+
+// Constraint says how near to each other the gang's pods must and should be.
+// Both are indexes of levels; 0, the cluster, asks for nothing.
+type Constraint struct {
+	// Required: all pods, those that run included, are in one domain of this level.
+	Required int
+	// Preferred: a domain of this level is near enough, so the tightest one is
+	// taken; if none holds the gang, ever wider ones, using as few domains of
+	// the preferred level as possible. 0 means as narrow as possible.
+	Preferred int
+}
