@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package controlplane
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+const (
+	stopGrace = 10 * time.Second
+	tailLines = 25
+)
+
+// Process is one running child.
+type Process struct {
+	Name string
+
+	cmd  *exec.Cmd
+	log  string
+	done chan struct{}
+	// asked is true once Stop or Kill was called: its end is then no failure.
+	asked atomic.Bool
+	// state is written before done is closed.
+	state *os.ProcessState
+}
+
+// launches carries the starts to one goroutine that never leaves its thread.
+// Pdeathsig fires when the *thread* that made the child ends, and the runtime
+// ends threads as it likes; this one lives as long as the process.
+var launches = sync.OnceValue(func() chan<- func() {
+	starts := make(chan func())
+	go func() {
+		runtime.LockOSThread()
+		for start := range starts {
+			start()
+		}
+	}()
+	return starts
+})
+
+// spawn starts a program with its output appended to <dir>/logs/<name>.log.
+func spawn(dir, name, program string, args ...string) (*Process, error) {
+	logs := filepath.Join(dir, "logs")
+	if err := os.MkdirAll(logs, 0o755); err != nil {
+		return nil, err
+	}
+	p := &Process{Name: name, log: filepath.Join(logs, name+".log"), done: make(chan struct{})}
+	out, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+
+	p.cmd = exec.Command(program, args...)
+	p.cmd.Dir = dir
+	p.cmd.Env = append(os.Environ(), "HOME="+dir, "KUBECONFIG=")
+	p.cmd.Stdout, p.cmd.Stderr = out, out
+	// Its own group, so that Ctrl-C on the terminal reaches only us and we
+	// stop the children in order.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+
+	started := make(chan error)
+	launches() <- func() { started <- p.cmd.Start() }
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("starting %s: %w", name, err)
+	}
+	go func() {
+		_ = p.cmd.Wait() // the state says what became of it
+		p.state = p.cmd.ProcessState
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// PID is the child's process id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Log is the path of the file with the child's output.
+func (p *Process) Log() string { return p.log }
+
+// Kill ends the child as a crash would and returns when it is gone.
+func (p *Process) Kill() {
+	p.asked.Store(true)
+	p.signal(syscall.SIGKILL)
+	<-p.done
+}
+
+// Stop asks the child to end, kills it after a grace period, and returns when
+// it is gone.
+func (p *Process) Stop() {
+	p.asked.Store(true)
+	p.signal(syscall.SIGTERM)
+	select {
+	case <-p.done:
+	case <-time.After(stopGrace):
+		p.Kill()
+	}
+}
+
+// signal goes to the whole group. A group that is gone already is no error.
+func (p *Process) signal(s syscall.Signal) {
+	_ = syscall.Kill(-p.PID(), s)
+}
+
+// Failure is nil while the child runs or after it was told to end; otherwise
+// it says how the child ended and shows the end of its log.
+func (p *Process) Failure() error {
+	select {
+	case <-p.done:
+	default:
+		return nil
+	}
+	if p.asked.Load() {
+		return nil
+	}
+	return fmt.Errorf("%s ended by itself (%s); the end of %s:\n%s", p.Name, p.state, p.log, p.Tail())
+}
+
+// Tail is the last lines of the child's log.
+func (p *Process) Tail() string {
+	data, err := os.ReadFile(p.log)
+	if err != nil {
+		return err.Error()
+	}
+	lines := bytes.Split(bytes.TrimRight(data, "\n"), []byte("\n"))
+	if len(lines) > tailLines {
+		lines = lines[len(lines)-tailLines:]
+	}
+	return string(bytes.Join(lines, []byte("\n")))
+}
