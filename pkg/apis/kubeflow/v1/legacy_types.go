@@ -6,9 +6,12 @@ package v1
 import corev1 "k8s.io/api/core/v1"
 
 // LegacyTFJobSpec holds what only the list shape of v1alpha1 says. The TFJob controller turns it
-// into the other shape in memory and never writes it back.
+// into the other shape in memory and never writes it back. (The rule on the chief is here, and not
+// on TerminationPolicy, because it looks at both.)
 type LegacyTFJobSpec struct {
 	// ReplicaSpecs lists the replicas, one item per type.
+	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, a.tfReplicaType.lowerAscii() == b.tfReplicaType.lowerAscii()))",message="a replica type may be given once, whatever its case (an item without tfReplicaType is the MASTER)",reason=FieldValueDuplicate
+	// +kubebuilder:validation:XValidation:rule="self.all(r, has(r.template)) || self.exists(r, has(r.template) && r.tfReplicaType.lowerAscii() != 'ps')",message="an item without a template uses that of the MASTER or else of the WORKER, but neither has one",reason=FieldValueRequired
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=5
 	// +listType=atomic
@@ -39,6 +42,10 @@ type LegacyTFJobSpec struct {
 }
 
 // LegacyReplicaSpec describes the replicas of one type in the list shape.
+//
+// +kubebuilder:validation:XValidation:rule="self.tfReplicaType.lowerAscii() != 'master' || self.?replicas.orValue(1) == 1",message="there is exactly one MASTER",fieldPath=".replicas"
+// +kubebuilder:validation:XValidation:rule="!has(self.template) || has(self.template.spec) && self.template.spec.containers.exists(c, c.name == 'tensorflow')",message="one container must be named tensorflow",reason=FieldValueRequired,fieldPath=".template.spec.containers"
+// +kubebuilder:validation:XValidation:rule="!has(self.template) || !has(self.template.spec) || self.template.spec.containers.all(c, has(c.image) && size(c.image) > 0)",message="every container needs an image",reason=FieldValueRequired,fieldPath=".template.spec.containers"
 type LegacyReplicaSpec struct {
 	// Replicas is how many. Default: 1.
 	// +kubebuilder:validation:Minimum=0
@@ -47,6 +54,8 @@ type LegacyReplicaSpec struct {
 
 	// TFReplicaType is MASTER, WORKER or PS, in any case.
 	// +kubebuilder:default:=MASTER
+	// +kubebuilder:validation:Pattern=`^(?i:MASTER|WORKER|PS)$`
+	// +kubebuilder:validation:MaxLength=6
 	// +optional
 	TFReplicaType ReplicaType `json:"tfReplicaType,omitempty"`
 
@@ -71,6 +80,8 @@ type TerminationPolicy struct {
 // TerminationChief names a replica.
 type TerminationChief struct {
 	// ReplicaName is MASTER or WORKER, in any case. Default: MASTER.
+	// +kubebuilder:validation:Pattern=`^(?i:MASTER|WORKER)$`
+	// +kubebuilder:validation:MaxLength=6
 	// +optional
 	ReplicaName ReplicaType `json:"replicaName,omitempty"`
 	// ReplicaIndex is 0, the only index that v1alpha1 allowed.

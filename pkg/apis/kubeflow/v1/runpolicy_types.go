@@ -42,6 +42,7 @@ type RunPolicy struct {
 	// ManagedBy names the controller that reconciles the job; a job that names another than
 	// kubeflow.org/training-operator is left alone. It cannot be changed. Default: this controller.
 	// +kubebuilder:validation:Enum="";kubeflow.org/training-operator;kueue.x-k8s.io/multikueue
+	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	ManagedBy *string `json:"managedBy,omitempty"`
 }
