@@ -1,0 +1,107 @@
+# SPDX-FileCopyrightText: The Tutti Authors
+# SPDX-License-Identifier: Apache-2.0
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# One setting for product, tools and tests: every package is compiled once.
+export CGO_ENABLED := 0
+export GOTOOLCHAIN := local
+export GOFLAGS := $(GOFLAGS) -buildvcs=false
+
+TOOLS_MODULE := hack/tools/go.mod hack/tools/go.sum hack/tools/build.sh
+LINT_MODULE := hack/tools/lint/go.mod hack/tools/lint/go.sum hack/tools/build.sh
+PROGRAMS := etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kwok
+GENERATORS := client-gen lister-gen informer-gen controller-gen
+GENERATOR_PACKAGES := $(addprefix k8s.io/code-generator/cmd/,client-gen lister-gen informer-gen) sigs.k8s.io/controller-tools/cmd/controller-gen
+
+PURE := ./pkg/topology/... ./pkg/placement/... ./pkg/clusterspec/...
+GO_FILES = git ls-files -z --cached --others --exclude-standard -- '*.go' ':!pkg/generated'
+
+##@ Use
+
+.PHONY: help
+help: ## Show this help.
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: tools build ## Run everything on this machine and show it (DEMO=once: exit by itself).
+	@hack/tools/build.sh . bin/demo ./hack/demo
+	@exec bin/demo
+
+##@ Build
+
+.PHONY: build
+build: ## Build the product's programs into bin/.
+	@hack/tools/build.sh . bin/ ./cmd/...
+
+.PHONY: tools
+tools: bin/controlplane $(addprefix bin/,$(PROGRAMS)) bin/controller-gen bin/golangci-lint ## Build the tools and the test control plane into bin/.
+
+bin/controlplane: $(TOOLS_MODULE) $(wildcard hack/tools/controlplane/*.go)
+	@hack/tools/build.sh hack/tools ../../$@ ./controlplane
+
+$(addprefix bin/,$(PROGRAMS)): bin/controlplane
+	@ln -sf controlplane $@
+
+# One target stands for all generators: one command builds them.
+bin/controller-gen: $(TOOLS_MODULE)
+	@hack/tools/build.sh hack/tools ../../bin/ $(GENERATOR_PACKAGES)
+	@touch $(addprefix bin/,$(GENERATORS))
+
+bin/golangci-lint: $(LINT_MODULE)
+	@hack/tools/build.sh hack/tools/lint ../../../bin/ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@touch $@
+
+.PHONY: clean
+clean: ## Remove what was built and what runs left.
+	rm -rf bin .demo .test
+
+##@ Check
+
+.PHONY: test
+test: test-unit test-integration ## Run the unit tests, then the integration tests.
+
+.PHONY: test-unit
+test-unit: ## Run the unit tests, the pure packages first.
+	go test -shuffle=on $(PURE)
+	go test -shuffle=on $$(go list ./... | grep -v /tutti/test/)
+	cd hack/tools && go test ./versions
+
+.PHONY: test-integration
+test-integration: tools build ## Run the integration tests on a real control plane.
+	go test -count=1 -p 1 -timeout 20m ./test/...
+
+.PHONY: bench
+bench: ## Run the benchmarks of the pure packages.
+	go test -run '^$$' -bench . -benchmem $(PURE)
+
+.PHONY: verify
+verify: tools ## Check that generated code, go.mod files and formatting are up to date; vet and lint.
+	@hack/verify.sh
+	cd hack/tools && go run ./versions ../../go.mod go.mod
+	go vet ./...
+	$(MAKE) lint
+
+.PHONY: lint
+lint: bin/golangci-lint ## Run the linters.
+	bin/golangci-lint run ./...
+	cd hack/tools && ../../bin/golangci-lint run --config ../../.golangci.yaml ./...
+
+##@ Change
+
+.PHONY: generate
+generate: bin/controller-gen ## Generate deep copies, clients, informers, listers and CRDs.
+	hack/generate.sh
+
+.PHONY: fmt
+fmt: ## Format the Go code.
+	$(GO_FILES) | xargs -0 gofmt -s -w
+
+.PHONY: tidy
+tidy: ## Tidy the go.mod files.
+	go mod tidy
+	cd hack/tools && go mod tidy
+	cd hack/tools/lint && go mod tidy
