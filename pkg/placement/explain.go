@@ -3,6 +3,171 @@
 
 package placement
 
+import (
+	"fmt"
+	"strings"
+)
+
 // Explain puts the decision into one or two sentences for people. p is the
-// problem it answers.
-func (d Decision) Explain(p Problem) string { return "" }
+// problem that it answers.
+func (d Decision) Explain(p Problem) string {
+	if d.Hosts != nil {
+		return d.explainPlaced(p)
+	}
+	var b strings.Builder
+	all := "all " + pods(totalMinimum(p))
+	if wanted := totalPods(p); wanted > totalMinimum(p) {
+		all = fmt.Sprintf("the minimum of %s (of %d)", pods(totalMinimum(p)), wanted)
+	}
+	level := p.Tree.Levels()[p.Constraint.Required]
+	switch {
+	case p.Tree.Hosts() == 0:
+		b.WriteString("the cluster has no hosts")
+	case len(d.Rejections) == 0:
+		fmt.Fprintf(&b, "pods of the gang already run in %d domains of level %s, but all must be in one", anchorDomains(p), level)
+	case p.Constraint.Required == 0:
+		fmt.Fprintf(&b, "%s does not take %s: it has room for %s", p.Tree.Describe(d.Rejections[0].Domain), all, d.Rejections[0].room(p))
+	case len(p.Anchors) > 0:
+		fmt.Fprintf(&b, "%s, where other pods of the gang run, does not take %s: it has room for %s",
+			p.Tree.Describe(d.Rejections[0].Domain), all, d.Rejections[0].room(p))
+	default:
+		fmt.Fprintf(&b, "no %s takes %s: best is %s, which has room for %s",
+			level, all, p.Tree.Describe(d.Rejections[0].Domain), d.Rejections[0].room(p))
+	}
+	b.WriteString(d.excluded())
+	if d.Bounded {
+		b.WriteString("; the search stopped at its limit, so an arrangement may have been missed")
+	}
+	return b.String()
+}
+
+// explainPlaced: "6 pods (2 ps, 4 worker) on 4 hosts of rack r3 (zone-a/s1/r3)".
+func (d Decision) explainPlaced(p Problem) string {
+	total, hosts := 0, make(map[int]bool)
+	var roles, waiting []string
+	for r, role := range p.Roles {
+		placed := 0
+		for _, h := range d.Hosts[r] {
+			if h != Unplaced {
+				placed++
+				hosts[h] = true
+			}
+		}
+		total += placed
+		roles = append(roles, fmt.Sprintf("%d %s", placed, role.Name))
+		if placed < role.Pods {
+			waiting = append(waiting, fmt.Sprintf("%d %s", role.Pods-placed, role.Name))
+		}
+	}
+	where := p.Tree.Describe(d.Domain)
+	if d.Level < len(p.Tree.Levels())-1 {
+		where = count(len(hosts), "host") + " of " + where
+	}
+	text := fmt.Sprintf("%s (%s) on %s", pods(total), strings.Join(roles, ", "), where)
+	if len(waiting) > 0 {
+		text += "; beyond the minimum there is no room for " + strings.Join(waiting, " and ")
+	}
+	if d.Bounded {
+		text += "; the search stopped at its limit, so a narrower domain may have been missed"
+	}
+	return text
+}
+
+// room: "2 of 2 ps and 3 of 4 worker (nvidia.com/gpu short by 8)".
+func (rj Rejection) room(p Problem) string {
+	var parts []string
+	for r, role := range p.Roles {
+		if role.Pods == 0 {
+			continue
+		}
+		part := fmt.Sprintf("%d of %d %s", rj.Room[r], min(role.Minimum, role.Pods), role.Name)
+		for _, s := range rj.Shortages {
+			if s.Role == r {
+				part += s.reason()
+			}
+		}
+		parts = append(parts, part)
+	}
+	if len(parts) < 2 {
+		return strings.Join(parts, "")
+	}
+	return strings.Join(parts[:len(parts)-1], ", ") + " and " + parts[len(parts)-1]
+}
+
+func (s Shortage) reason() string {
+	switch {
+	case s.Resource == "":
+		return ""
+	case s.Amount == 0:
+		return fmt.Sprintf(" (%s is free only in pieces too small)", s.Resource)
+	default:
+		return fmt.Sprintf(" (%s short by %s)", s.Resource, amount(s.Resource, s.Amount))
+	}
+}
+
+// excluded: "; 5 hosts excluded: 4 taint gpu=maintenance, 1 unschedulable".
+func (d Decision) excluded() string {
+	total := 0
+	var parts []string
+	for _, e := range d.Exclusions {
+		total += e.Hosts
+		parts = append(parts, fmt.Sprintf("%d %s", e.Hosts, e.Reason))
+	}
+	if total == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s excluded: %s", count(total, "host"), strings.Join(parts, ", "))
+}
+
+// amount writes a number in the unit that people use for the resource.
+func amount(resource string, n int64) string {
+	switch resource {
+	case "cpu":
+		if n%1000 != 0 {
+			return fmt.Sprintf("%dm", n)
+		}
+		return fmt.Sprint(n / 1000)
+	case "memory", "ephemeral-storage":
+		units := []string{"", "Ki", "Mi", "Gi", "Ti"}
+		u := 0
+		for n%1024 == 0 && u < len(units)-1 {
+			n, u = n/1024, u+1
+		}
+		return fmt.Sprint(n) + units[u]
+	default:
+		return fmt.Sprint(n)
+	}
+}
+
+func anchorDomains(p Problem) int {
+	seen := make(map[int]bool)
+	for _, h := range p.Anchors {
+		seen[p.Tree.DomainOf(h, p.Constraint.Required)] = true
+	}
+	return len(seen)
+}
+
+func totalPods(p Problem) int {
+	n := 0
+	for _, r := range p.Roles {
+		n += r.Pods
+	}
+	return n
+}
+
+func totalMinimum(p Problem) int {
+	n := 0
+	for _, r := range p.Roles {
+		n += min(r.Minimum, r.Pods)
+	}
+	return n
+}
+
+func pods(n int) string { return count(n, "pod") }
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -2,7 +2,106 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package placement answers: on which hosts does a gang run, and if nowhere, why?
+//
+// Plan is a pure function of its Problem: no clock, no randomness, no I/O, and
+// ties always go to the first in tree order. It proceeds in four steps.
+//
+//  1. Slots (slots.go): how many pods of each role fit on each host alone,
+//     summed up for every domain.
+//  2. Search (search.go): domains from the narrowest level up to the required
+//     one, the tightest first; a domain whose sums are too small is out at once.
+//  3. Cover (cover.go): inside the domain, level by level, as few sub-domains
+//     as hold the gang; the last of them is the one that it fills best.
+//  4. Pack (pack.go): pods onto hosts, all roles against the same capacity.
+//     Where the quick packing finds no room, the exact one (exact.go) decides.
+//
+// Promises, kept by the tests:
+//
+//	P1  No host is used beyond its free capacity, in any resource.
+//	P2  With a required level all pods, running ones included, share a domain of it.
+//	P3  Every role has its minimum, or the decision has no hosts at all.
+//	P4  A "no" that is not Bounded means that no assignment exists.
+//	P5  No domain of a narrower level than the one found holds the gang, unless
+//	    a preferred level made the search begin above it, or Bounded is set.
+//	P6  Equal problems have equal decisions.
+//
+// The package knows nothing of Kubernetes objects, nor of what a level is called.
 package placement
 
+import (
+	"cmp"
+	"slices"
+)
+
 // Plan places the whole gang or none of it.
-func Plan(p Problem) Decision { return Decision{} }
+//
+// A level is searched first for a domain that holds all pods. Only if there is
+// none up to the required level does the gang go with its minimums, and then
+// pods beyond them are added, nearest first, as long as there is room.
+func Plan(p Problem) Decision {
+	pl := newPlanner(&p)
+	full, minimum := make([]int64, len(p.Roles)), make([]int64, len(p.Roles))
+	for r, role := range p.Roles {
+		full[r] = int64(role.Pods)
+		minimum[r] = int64(min(role.Minimum, role.Pods))
+	}
+
+	widest := pl.tierOf[p.Constraint.Required]
+	found, ok := pl.search(full, pl.tiers[0].domains[0])
+	if !ok && !slices.Equal(full, minimum) {
+		for _, k := range pl.roomiest(widest, full) {
+			scope := pl.tiers[widest].domains[k]
+			if found, ok = pl.search(minimum, scope); ok {
+				pl.addExtras(found, full, scope)
+				break
+			}
+		}
+	}
+	d := Decision{Bounded: pl.bounded, Exclusions: pl.exclusions()}
+	if !ok {
+		d.Rejections = pl.reject(minimum)
+		return d
+	}
+	d.Hosts = found.ranks(p.Roles)
+	d.Level, d.Domain = pl.enclosing(d.Hosts)
+	return d
+}
+
+// ranks spreads each role's ranks over its hosts in tree order.
+func (f fill) ranks(roles []Role) [][]int {
+	hosts := make([][]int, len(roles))
+	for r, role := range roles {
+		hosts[r] = make([]int, 0, role.Pods)
+		slices.SortFunc(f[r], func(a, b share) int { return cmp.Compare(a.host, b.host) })
+		for _, s := range f[r] {
+			for range s.pods {
+				hosts[r] = append(hosts[r], s.host)
+			}
+		}
+		for len(hosts[r]) < role.Pods {
+			hosts[r] = append(hosts[r], Unplaced)
+		}
+	}
+	return hosts
+}
+
+// enclosing finds the narrowest domain around all placed and running pods.
+func (pl *planner) enclosing(hosts [][]int) (level, domain int) {
+	first, last := pl.anchorFirst, pl.anchorLast
+	for _, ranks := range hosts {
+		for _, h := range ranks {
+			if h != Unplaced {
+				first, last = min(first, h), max(last, h)
+			}
+		}
+	}
+	if first > last {
+		return 0, pl.p.Tree.Domains(0)[0].ID
+	}
+	for level = len(pl.p.Tree.Levels()) - 1; ; level-- {
+		domain = pl.p.Tree.DomainOf(first, level)
+		if domain == pl.p.Tree.DomainOf(last, level) {
+			return level, domain
+		}
+	}
+}
