@@ -1,0 +1,188 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tfjob
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	schedulingv1alpha1 "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
+
+	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
+)
+
+// plan is what a reconcile will do, in the order of its fields.
+type plan struct {
+	// status is what to report; events are those of its change, and are sent only if it is written.
+	status kubeflowv1.JobStatus
+	events []event
+
+	restartPods    []*corev1.Pod // deleted because they failed; their slots are filled again when they are gone
+	deletePods     []*corev1.Pod
+	deleteServices []*corev1.Service
+	deleteGroups   []*schedulingv1alpha1.PodGroup
+
+	createGroup    bool
+	updateGroup    bool
+	createServices []slot
+	createPods     []slot
+
+	// after is when to look again even if nothing happens; zero is never.
+	after time.Duration
+}
+
+// isIdle tells whether nothing is to be created, changed or deleted.
+func (p *plan) isIdle() bool {
+	return len(p.restartPods) == 0 && len(p.deletePods) == 0 && len(p.deleteServices) == 0 && len(p.deleteGroups) == 0 &&
+		!p.createGroup && !p.updateGroup && len(p.createServices) == 0 && len(p.createPods) == 0
+}
+
+// decide is the whole of the controller's judgement. It is pure.
+func decide(v *view, options Options, now time.Time) *plan {
+	p := &plan{status: *v.stored.Status.DeepCopy()}
+	if len(v.open) > 0 {
+		p.after = ledgerTerm
+	}
+	if isFinished(&p.status) {
+		cleanUp(p, v)
+		return p
+	}
+	begin(p, v, options, now)
+	switch {
+	case len(v.problems) > 0:
+		p.events = append(p.events, invalidate(&p.status, v.job, v.problems, now)...)
+	case ptr.Deref(v.job.Spec.RunPolicy.Suspend, false):
+		suspend(p, v, now)
+	case isTrue(&p.status, kubeflowv1.JobSuspended) && !v.isEmpty():
+		// Pods of before the suspension would be taken for pods of after it, so the job resumes when they are gone.
+		removeAll(p, v)
+	default:
+		resume(p, v, now)
+		run(p, v, options, now)
+	}
+	return p
+}
+
+// begin greets a new job.
+func begin(p *plan, v *view, options Options, now time.Time) {
+	if findCondition(&p.status, kubeflowv1.JobCreated) != nil {
+		return
+	}
+	setCondition(&p.status, createdCondition(v.job), now)
+	for i := range v.roles {
+		r := &v.roles[i]
+		if r.spec.Template.Spec.RestartPolicy != "" {
+			p.events = append(p.events, templateRestartPolicyIgnored(r))
+		}
+		if name := r.spec.Template.Spec.SchedulerName; options.PodGroups && name != "" && name != options.SchedulerName {
+			p.events = append(p.events, templateSchedulerKept(r))
+		}
+	}
+}
+
+// run keeps a job going: judge it by its pods, and fill what is missing unless that ended it.
+func run(p *plan, v *view, options Options, now time.Time) {
+	if p.status.StartTime == nil {
+		p.status.StartTime = ptr.To(wireTime(now))
+	}
+	counts := count(v)
+	p.events = append(p.events, judge(&p.status, v.job, counts, now)...)
+	if isFinished(&p.status) {
+		return // the next reconcile cleans up
+	}
+	for i := range counts {
+		p.restartPods = append(p.restartPods, staying(counts[i].restarting)...)
+	}
+	dropSurplus(p, v)
+	fillGaps(p, v, options)
+}
+
+// dropSurplus removes what is beyond the number of replicas.
+func dropSurplus(p *plan, v *view) {
+	wanted := map[string]bool{}
+	for _, s := range v.slots() {
+		wanted[s.name(v.job)] = true
+	}
+	for _, pod := range staying(sorted(v.pods)) {
+		if !wanted[pod.Name] {
+			p.deletePods = append(p.deletePods, pod)
+		}
+	}
+	for _, service := range staying(sorted(v.services)) {
+		if !wanted[service.Name] {
+			p.deleteServices = append(p.deleteServices, service)
+		}
+	}
+}
+
+// fillGaps asks for what is missing. A PodGroup or service on its way out holds up what comes after it: its name has to become free
+// first.
+func fillGaps(p *plan, v *view, options Options) {
+	slots := v.slots()
+	if len(slots) == 0 {
+		return
+	}
+	if options.PodGroups {
+		group := v.groups[v.job.Name]
+		switch {
+		case group == nil:
+			p.createGroup = !v.open[creation(kindPodGroup, v.job.Name)]
+		case group.DeletionTimestamp != nil:
+			return
+		default:
+			p.updateGroup = podGroupPatch(group, newPodGroup(v)) != nil
+		}
+	}
+	held := false
+	for _, s := range slots {
+		name := s.name(v.job)
+		service := v.services[name]
+		held = held || service != nil && service.DeletionTimestamp != nil
+		if service == nil && !v.open[creation(kindService, name)] {
+			p.createServices = append(p.createServices, s)
+		}
+	}
+	if held {
+		return
+	}
+	for _, s := range slots {
+		name := s.name(v.job)
+		if v.pods[name] == nil && !v.open[creation(kindPod, name)] {
+			p.createPods = append(p.createPods, s)
+		}
+	}
+}
+
+// slots lists the places of all replicas, roles in order.
+func (v *view) slots() []slot {
+	var slots []slot
+	for i := range v.roles {
+		for index := range v.roles[i].replicas {
+			slots = append(slots, slot{&v.roles[i], index})
+		}
+	}
+	return slots
+}
+
+// isEmpty tells whether nothing of the job exists or is on its way.
+func (v *view) isEmpty() bool {
+	return len(v.pods) == 0 && len(v.services) == 0 && len(v.groups) == 0 && len(v.open) == 0
+}
+
+// staying leaves out what is being deleted already.
+func staying[T metav1.Object](objects []T) []T {
+	return slices.DeleteFunc(slices.Clone(objects), func(o T) bool { return o.GetDeletionTimestamp() != nil })
+}
+
+func sorted[T any](objects map[string]T) []T {
+	list := make([]T, 0, len(objects))
+	for _, name := range slices.Sorted(maps.Keys(objects)) {
+		list = append(list, objects[name])
+	}
+	return list
+}

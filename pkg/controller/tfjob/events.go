@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tfjob
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
+)
+
+// event is what is told about a job to people; the object is always the TFJob.
+type event struct {
+	kind    string // corev1.EventTypeNormal or EventTypeWarning
+	reason  string
+	message string
+}
+
+// The catalogue: every event that the controller sends, in the order of a job's life.
+
+func templateRestartPolicyIgnored(r *role) event {
+	return event{corev1.EventTypeWarning, "SetPodTemplateRestartPolicy",
+		fmt.Sprintf("The restart policy in the pod template of %s is replaced by the replica's, %s", r.kind, r.spec.RestartPolicy)}
+}
+
+func templateSchedulerKept(r *role) event {
+	return event{corev1.EventTypeWarning, "SetPodTemplateSchedulerName",
+		fmt.Sprintf("The pod template of %s names scheduler %s; it is kept, and that scheduler must place the gang", r.kind, r.spec.Template.Spec.SchedulerName)}
+}
+
+func jobInvalid(message string) event {
+	return event{corev1.EventTypeWarning, kubeflowv1.TFJobFailedValidationReason, message}
+}
+
+func created(kind, name string) event {
+	return event{corev1.EventTypeNormal, "SuccessfulCreate" + kind, fmt.Sprintf("Created %s: %s", strings.ToLower(kind), name)}
+}
+
+func createFailed(kind, name string, err error) event {
+	return event{corev1.EventTypeWarning, "FailedCreate" + kind, fmt.Sprintf("Error creating %s %s: %v", strings.ToLower(kind), name, err)}
+}
+
+func deleted(kind, name string) event {
+	return event{corev1.EventTypeNormal, "SuccessfulDelete" + kind, fmt.Sprintf("Deleted %s: %s", strings.ToLower(kind), name)}
+}
+
+func deleteFailed(kind, name string, err error) event {
+	return event{corev1.EventTypeWarning, "FailedDelete" + kind, fmt.Sprintf("Error deleting %s %s: %v", strings.ToLower(kind), name, err)}
+}
+
+func exitedWithCode(pod *corev1.Pod, code int32) event {
+	return event{corev1.EventTypeNormal, "ExitedWithCode", fmt.Sprintf("Pod %s exited with code %d", pod.Name, code)}
+}
+
+func podRestarting(pod *corev1.Pod) event {
+	return event{corev1.EventTypeWarning, kubeflowv1.TFJobRestartingReason, fmt.Sprintf("Pod %s failed and is replaced", pod.Name)}
+}
+
+func jobSucceeded(job *kubeflowv1.TFJob) event {
+	return event{corev1.EventTypeNormal, kubeflowv1.TFJobSucceededReason, succeededCondition(job).Message}
+}
+
+// jobFailed is a warning where a program's exit code decided, and normal otherwise, as clients of upstream's know it.
+func jobFailed(job *kubeflowv1.TFJob, c *roleCount) event {
+	kind := corev1.EventTypeNormal
+	if c.role.spec.RestartPolicy == kubeflowv1.RestartPolicyExitCode {
+		kind = corev1.EventTypeWarning
+	}
+	return event{kind, kubeflowv1.TFJobFailedReason, failedMessage(job, c)}
+}
+
+func jobSuspended(job *kubeflowv1.TFJob) event {
+	return event{corev1.EventTypeNormal, kubeflowv1.TFJobSuspendedReason, suspendedCondition(job).Message}
+}
+
+func jobResumed(job *kubeflowv1.TFJob) event {
+	return event{corev1.EventTypeNormal, kubeflowv1.TFJobResumedReason, resumedCondition(job).Message}
+}

@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tfjob
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	schedulingv1alpha1 "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
+
+	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
+)
+
+// view is one job and what exists for it, as a reconcile sees it. It is read-only.
+type view struct {
+	stored   *kubeflowv1.TFJob // as in the cache
+	job      *kubeflowv1.TFJob // in canonical form
+	problems []string          // why it cannot be run
+	roles    []role
+
+	// What is owned by the job, by name. An object that was asked to go bears a deletionTimestamp here, even if the cache does not
+	// show it yet.
+	pods     map[string]*corev1.Pod
+	services map[string]*corev1.Service
+	groups   map[string]*schedulingv1alpha1.PodGroup
+
+	// open is what the API server was asked for and the caches do not show.
+	open map[entry]bool
+}
+
+// gather reads caches only.
+func (c *Controller) gather(stored *kubeflowv1.TFJob, now time.Time) (*view, error) {
+	v := &view{stored: stored, open: c.ledger.open(stored.UID, now)}
+	v.job, v.problems = canonical(stored)
+	v.roles = rolesFrom(v.job)
+	var err error
+	if v.pods, err = owned[*corev1.Pod](c.pods, v, kindPod, now); err != nil {
+		return nil, err
+	}
+	if v.services, err = owned[*corev1.Service](c.services, v, kindService, now); err != nil {
+		return nil, err
+	}
+	if v.groups, err = owned[*schedulingv1alpha1.PodGroup](c.groups, v, kindPodGroup, now); err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+// dependent is an object that a job may own.
+type dependent[T any] interface {
+	metav1.Object
+	DeepCopy() T
+}
+
+func owned[T dependent[T]](objects cache.Indexer, v *view, kind string, now time.Time) (map[string]T, error) {
+	if objects == nil {
+		return nil, nil
+	}
+	items, err := objects.ByIndex(byController, string(v.stored.UID))
+	if err != nil {
+		return nil, fmt.Errorf("looking up the objects of kind %s that belong to TFJob %s/%s: %w", kind, v.stored.Namespace, v.stored.Name, err)
+	}
+	found := make(map[string]T, len(items))
+	for _, item := range items {
+		o := item.(T)
+		if o.GetDeletionTimestamp() == nil && v.open[deletion(kind, o.GetUID())] {
+			o = o.DeepCopy()
+			o.SetDeletionTimestamp(&metav1.Time{Time: now})
+		}
+		found[o.GetName()] = o
+	}
+	return found, nil
+}
+
+// byController is the index of objects by the UID of their controller.
+const byController = "controller"
+
+var indexers = cache.Indexers{byController: func(obj any) ([]string, error) {
+	if o, ok := obj.(metav1.Object); ok {
+		if ref := metav1.GetControllerOf(o); ref != nil {
+			return []string{string(ref.UID)}, nil
+		}
+	}
+	return nil, nil
+}}

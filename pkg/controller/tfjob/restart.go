@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tfjob
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
+)
+
+// firstRetryableExitCode: exit codes below it are the program's own verdict, those above are signals.
+const firstRetryableExitCode = 128
+
+// isRestartable tells whether a pod that has failed is replaced. Under OnFailure and Always the kubelet restarts containers by
+// itself, so a pod of theirs that has failed was evicted, preempted or lost with its node.
+func isRestartable(policy kubeflowv1.RestartPolicy, pod *corev1.Pod) bool {
+	switch policy {
+	case kubeflowv1.RestartPolicyOnFailure, kubeflowv1.RestartPolicyAlways:
+		return true
+	case kubeflowv1.RestartPolicyExitCode:
+		code, known := exitCode(pod)
+		return !known || code >= firstRetryableExitCode
+	}
+	return false
+}
+
+// podRestartPolicy is what the kubelet is told; under ExitCode it must not restart anything by itself.
+func podRestartPolicy(policy kubeflowv1.RestartPolicy) corev1.RestartPolicy {
+	if policy == kubeflowv1.RestartPolicyExitCode {
+		return corev1.RestartPolicyNever
+	}
+	return corev1.RestartPolicy(policy)
+}
+
+// exitCode is that of the container that trains, known once it has ended.
+func exitCode(pod *corev1.Pod) (code int32, known bool) {
+	for _, s := range pod.Status.ContainerStatuses {
+		if s.Name == kubeflowv1.TFJobDefaultContainerName && s.State.Terminated != nil {
+			return s.State.Terminated.ExitCode, true
+		}
+	}
+	return 0, false
+}
+
+func isActive(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil
+}

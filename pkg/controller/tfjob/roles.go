@@ -1,0 +1,132 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tfjob
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
+	"github.com/tutti-project/tutti/pkg/clusterspec"
+)
+
+// replicaTypes are all there are, in the order in which a job's roles are looked at: where two of them would end a job in the same
+// reconcile, the first one decides how.
+var replicaTypes = []kubeflowv1.ReplicaType{
+	kubeflowv1.TFJobReplicaTypeChief,
+	kubeflowv1.TFJobReplicaTypeEval,
+	kubeflowv1.TFJobReplicaTypeMaster,
+	kubeflowv1.TFJobReplicaTypePS,
+	kubeflowv1.TFJobReplicaTypeWorker,
+}
+
+// canonicalType finds the replica type that a user wrote in any case.
+func canonicalType(written kubeflowv1.ReplicaType) (kubeflowv1.ReplicaType, bool) {
+	for _, t := range replicaTypes {
+		if strings.EqualFold(string(t), string(written)) {
+			return t, true
+		}
+	}
+	return "", false
+}
+
+// role is one replica type of a job in canonical form.
+type role struct {
+	kind     kubeflowv1.ReplicaType
+	name     string // lower case: in names and labels
+	replicas int
+	// decides: this role's success is the job's.
+	decides bool
+	spec    *kubeflowv1.ReplicaSpec
+}
+
+// slot is the place of one replica; its pod and its service bear the slot's name.
+type slot struct {
+	role  *role
+	index int
+}
+
+func (s slot) task() clusterspec.Task {
+	return clusterspec.Task{Role: s.role.name, Index: s.index}
+}
+
+func (s slot) name(job *kubeflowv1.TFJob) string {
+	return clusterspec.TaskName(job.Name, s.task())
+}
+
+// rolesFrom lists the roles of a job in canonical form.
+func rolesFrom(job *kubeflowv1.TFJob) []role {
+	decider := decidingType(job)
+	var roles []role
+	for _, t := range replicaTypes {
+		if spec := job.Spec.TFReplicaSpecs[t]; spec != nil {
+			roles = append(roles, role{
+				kind:     t,
+				name:     strings.ToLower(string(t)),
+				replicas: int(*spec.Replicas),
+				decides:  t == decider,
+				spec:     spec,
+			})
+		}
+	}
+	return roles
+}
+
+// decidingType is the chief or master, or without one the workers. A role of no replicas cannot decide anything and counts
+// as absent. A legacy job may say that the workers decide although there is a master.
+func decidingType(job *kubeflowv1.TFJob) kubeflowv1.ReplicaType {
+	if chief := legacyChief(job); chief == kubeflowv1.TFJobReplicaTypeWorker {
+		return chief
+	}
+	for _, t := range []kubeflowv1.ReplicaType{kubeflowv1.TFJobReplicaTypeChief, kubeflowv1.TFJobReplicaTypeMaster} {
+		if spec := job.Spec.TFReplicaSpecs[t]; spec != nil && *spec.Replicas > 0 {
+			return t
+		}
+	}
+	return kubeflowv1.TFJobReplicaTypeWorker
+}
+
+func totalReplicas(roles []role) int {
+	total := 0
+	for _, r := range roles {
+		total += r.replicas
+	}
+	return total
+}
+
+// trainer is the first container named tensorflow, or nil.
+func trainer(pod *corev1.PodSpec) *corev1.Container {
+	for i := range pod.Containers {
+		if pod.Containers[i].Name == kubeflowv1.TFJobDefaultContainerName {
+			return &pod.Containers[i]
+		}
+	}
+	return nil
+}
+
+// clusterJob is what clusterspec wants to know of a job.
+func clusterJob(job *kubeflowv1.TFJob, roles []role, domain string) clusterspec.Job {
+	spec := clusterspec.Job{
+		Name:      job.Name,
+		Namespace: job.Namespace,
+		Domain:    domain,
+		Dynamic:   job.Spec.EnableDynamicWorker,
+	}
+	for _, r := range roles {
+		spec.Roles = append(spec.Roles, clusterspec.Role{Name: r.name, Replicas: r.replicas, Port: trainingPort(&r.spec.Template.Spec)})
+	}
+	return spec
+}
+
+func trainingPort(pod *corev1.PodSpec) int {
+	if c := trainer(pod); c != nil {
+		for _, p := range c.Ports {
+			if p.Name == kubeflowv1.TFJobDefaultPortName {
+				return int(p.ContainerPort)
+			}
+		}
+	}
+	return kubeflowv1.TFJobDefaultPort
+}

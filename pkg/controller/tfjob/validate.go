@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tfjob
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
+)
+
+// maxReplicas bounds what one job may ask for. TF_CONFIG names every replica, and one variable of the environment ends at 128 KiB,
+// so a real job stays well below.
+const maxReplicas = 10_000
+
+// validate says why a job in canonical form cannot be run. The schema of the CRD refuses most of this at the door; what it
+// cannot say, and what comes in where another schema is installed, ends here.
+func validate(job *kubeflowv1.TFJob) (problems []string) {
+	specs := job.Spec.TFReplicaSpecs
+	if len(specs) == 0 {
+		problems = append(problems, "there are no replicas")
+	}
+	if specs[kubeflowv1.TFJobReplicaTypeChief] != nil && specs[kubeflowv1.TFJobReplicaTypeMaster] != nil {
+		problems = append(problems, "there are both Chief and Master: one of them decides the job's success")
+	}
+	roles := rolesFrom(job)
+	for i := range roles {
+		problems = append(problems, validateRole(job, &roles[i])...)
+	}
+	if total := totalReplicas(roles); total > maxReplicas {
+		problems = append(problems, fmt.Sprintf("there are %d replicas; at most %d are supported", total, maxReplicas))
+	}
+	return problems
+}
+
+func validateRole(job *kubeflowv1.TFJob, r *role) (problems []string) {
+	problem := func(format string, args ...any) {
+		problems = append(problems, fmt.Sprintf("%s: %s", r.kind, fmt.Sprintf(format, args...)))
+	}
+	if r.replicas < 0 {
+		problem("the number of replicas, %d, is negative", r.replicas)
+	}
+	switch r.spec.RestartPolicy {
+	case kubeflowv1.RestartPolicyAlways, kubeflowv1.RestartPolicyOnFailure, kubeflowv1.RestartPolicyNever, kubeflowv1.RestartPolicyExitCode:
+	default:
+		problem("restart policy %q is not one of Always, OnFailure, Never, ExitCode", r.spec.RestartPolicy)
+	}
+	pod := &r.spec.Template.Spec
+	if trainer(pod) == nil {
+		problem("no container is named %s", kubeflowv1.TFJobDefaultContainerName)
+	}
+	for _, c := range pod.Containers {
+		if c.Image == "" {
+			problem("container %q has no image", c.Name)
+		}
+	}
+	if r.replicas > 0 {
+		// The last index is the longest name.
+		name := slot{role: r, index: r.replicas - 1}.name(job)
+		if why := validation.IsDNS1035Label(name); len(why) > 0 {
+			problem("%q cannot be the name of a service: %s", name, strings.Join(why, "; "))
+		}
+	}
+	return problems
+}

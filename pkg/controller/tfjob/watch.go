@@ -1,0 +1,162 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tfjob
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+	podgroups "sigs.k8s.io/scheduler-plugins/pkg/generated/informers/externalversions"
+
+	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
+	tfjobs "github.com/tutti-project/tutti/pkg/generated/informers/externalversions"
+)
+
+// settle is how long a job waits for more news of its objects before it is reconciled: a gang's pods change state by the
+// hundred, and one look at all of them costs as much as one look at each.
+const settle = 100 * time.Millisecond
+
+// withoutManagedFields leaves out of the caches what is half of every object and nobody here reads.
+func withoutManagedFields(obj any) (any, error) {
+	if o, ok := obj.(metav1.Object); ok {
+		o.SetManagedFields(nil)
+	}
+	return obj, nil
+}
+
+type factory interface {
+	Start(stop <-chan struct{})
+}
+
+// watch sets up the informers. Only what bears the controller's label is cached, so other pods of the cluster cost nothing.
+func (c *Controller) watch() error {
+	own := func(list *metav1.ListOptions) {
+		list.LabelSelector = kubeflowv1.OperatorNameLabel + "=" + kubeflowv1.TFJobControllerName
+	}
+	jobs := tfjobs.NewSharedInformerFactoryWithOptions(c.clients.TFJobs, 0,
+		tfjobs.WithNamespace(c.options.Namespace), tfjobs.WithTransform(withoutManagedFields))
+	objects := informers.NewSharedInformerFactoryWithOptions(c.clients.Kube, 0,
+		informers.WithNamespace(c.options.Namespace), informers.WithTweakListOptions(own),
+		informers.WithTransform(withoutManagedFields))
+	c.factories = []factory{jobs, objects}
+
+	c.jobs = jobs.Kubeflow().V1().TFJobs().Lister()
+	err := c.watchJobs(jobs.Kubeflow().V1().TFJobs().Informer())
+	if err == nil {
+		c.pods, err = c.watchObjects(objects.Core().V1().Pods().Informer(), kindPod)
+	}
+	if err == nil {
+		c.services, err = c.watchObjects(objects.Core().V1().Services().Informer(), kindService)
+	}
+	if err == nil && c.options.PodGroups {
+		groups := podgroups.NewSharedInformerFactoryWithOptions(c.clients.PodGroups, 0,
+			podgroups.WithNamespace(c.options.Namespace), podgroups.WithTweakListOptions(own),
+			podgroups.WithTransform(withoutManagedFields))
+		c.factories = append(c.factories, groups)
+		c.groups, err = c.watchObjects(groups.Scheduling().V1alpha1().PodGroups().Informer(), kindPodGroup)
+	}
+	return err
+}
+
+func (c *Controller) watchJobs(informer cache.SharedIndexInformer) error {
+	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { c.jobChanged(nil, obj) },
+		UpdateFunc: func(before, after any) { c.jobChanged(before, after) },
+		DeleteFunc: func(obj any) { c.jobGone(obj) },
+	})
+	if err != nil {
+		return fmt.Errorf("watching TFJobs: %w", err)
+	}
+	c.synced = append(c.synced, registration.HasSynced)
+	return nil
+}
+
+func (c *Controller) jobChanged(before, after any) {
+	job, ok := after.(*kubeflowv1.TFJob)
+	if !ok {
+		return
+	}
+	// A job deleted and made again may show as one update.
+	if old, ok := before.(*kubeflowv1.TFJob); ok && old.UID != job.UID {
+		c.ledger.close(old.UID)
+	}
+	c.queue.Add(types.NamespacedName{Namespace: job.Namespace, Name: job.Name})
+}
+
+func (c *Controller) jobGone(obj any) {
+	if job, ok := last(obj).(*kubeflowv1.TFJob); ok {
+		c.ledger.close(job.UID)
+	}
+}
+
+func (c *Controller) watchObjects(informer cache.SharedIndexInformer, kind string) (cache.Indexer, error) {
+	registration, handlerErr := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { c.objectChanged(kind, nil, obj) },
+		UpdateFunc: func(before, after any) { c.objectChanged(kind, before, after) },
+		DeleteFunc: func(obj any) { c.objectGone(kind, obj) },
+	})
+	if err := errors.Join(handlerErr, informer.AddIndexers(indexers)); err != nil {
+		return nil, fmt.Errorf("watching objects of kind %s: %w", kind, err)
+	}
+	c.synced = append(c.synced, registration.HasSynced)
+	return informer.GetIndexer(), nil
+}
+
+// objectChanged settles what the ledger was waiting to see, and looks at the job again if anything that matters has changed.
+func (c *Controller) objectChanged(kind string, before, after any) {
+	o, ok := after.(metav1.Object)
+	if !ok {
+		return
+	}
+	if old, ok := before.(metav1.Object); ok && old.GetUID() != o.GetUID() {
+		c.objectGone(kind, before)
+	} else if ok && old.GetResourceVersion() == o.GetResourceVersion() {
+		return
+	}
+	c.wake(o, func(job types.UID) {
+		c.ledger.strike(job, creation(kind, o.GetName()))
+		if o.GetDeletionTimestamp() != nil {
+			c.ledger.strike(job, deletion(kind, o.GetUID()))
+		}
+	})
+}
+
+func (c *Controller) objectGone(kind string, obj any) {
+	o, ok := last(obj).(metav1.Object)
+	if !ok {
+		return
+	}
+	c.wake(o, func(job types.UID) {
+		c.ledger.strike(job, creation(kind, o.GetName()))
+		c.ledger.strike(job, deletion(kind, o.GetUID()))
+	})
+}
+
+// wake brings the job of an object back into the queue. It goes by the job's name: what a former job of that name leaves behind is what
+// the present one waits for.
+func (c *Controller) wake(o metav1.Object, settleLedger func(job types.UID)) {
+	ref := metav1.GetControllerOf(o)
+	if ref == nil || ref.Kind != kubeflowv1.TFJobKind {
+		return
+	}
+	if gv, err := schema.ParseGroupVersion(ref.APIVersion); err != nil || gv.Group != kubeflowv1.GroupName {
+		return
+	}
+	settleLedger(ref.UID)
+	c.queue.AddAfter(types.NamespacedName{Namespace: o.GetNamespace(), Name: ref.Name}, settle)
+}
+
+// last is the last known state of a deleted object; a relist that missed the deletion wraps it.
+func last(obj any) any {
+	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		return unknown.Obj
+	}
+	return obj
+}
