@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/tutti-project/tutti/pkg/apis/tutti"
+	"github.com/tutti-project/tutti/pkg/plugins/gangtopology"
+)
+
+// Client limits of the built-in configuration. kube-scheduler's 50 would bind
+// 50 pods a second.
+const (
+	defaultQPS   = 1000
+	defaultBurst = 2000
+)
+
+// defaultConfiguration is what serves without --config: one profile, and a
+// lease of its own.
+func defaultConfiguration() (*schedulerconfig.KubeSchedulerConfiguration, error) {
+	config, err := latest.Default()
+	if err != nil {
+		return nil, fmt.Errorf("making the default configuration: %w", err)
+	}
+	config.ClientConnection.QPS = defaultQPS
+	config.ClientConnection.Burst = defaultBurst
+	config.LeaderElection.ResourceName = tutti.SchedulerName
+	config.Profiles[0].SchedulerName = tutti.SchedulerName
+	multiPoint := &config.Profiles[0].Plugins.MultiPoint
+	multiPoint.Enabled = append(multiPoint.Enabled, schedulerconfig.Plugin{Name: gangtopology.Name})
+	return config, nil
+}
+
+// completeProfiles gives every profile that enables GangTopology what the
+// plugin needs, and returns the schedulers of these profiles. A profile that
+// cannot work is an error.
+func completeProfiles(profiles []schedulerconfig.KubeSchedulerProfile) (sets.Set[string], error) {
+	gang := sets.New[string]()
+	for i := range profiles {
+		profile := &profiles[i]
+		if profile.Plugins == nil || !enables(profile.Plugins.MultiPoint, gangtopology.Name) {
+			continue
+		}
+		if !enables(profile.Plugins.MultiPoint, names.GangScheduling) {
+			return nil, fmt.Errorf("profile %q enables %s but not %s in multiPoint: without it nothing keeps the engine from binding part of a gang; "+
+				"take it out of multiPoint.disabled (Tutti turns off by itself the parts of it that it replaces)",
+				profile.SchedulerName, gangtopology.Name, names.GangScheduling)
+		}
+		completeProfile(profile.Plugins)
+		gang.Insert(profile.SchedulerName)
+	}
+	if gang.Len() == 0 {
+		return nil, fmt.Errorf("no profile enables %s in multiPoint: there is nothing to do that kube-scheduler does not do", gangtopology.Name)
+	}
+	return gang, nil
+}
+
+func completeProfile(plugins *schedulerconfig.Plugins) {
+	for _, off := range []struct {
+		point  *schedulerconfig.PluginSet
+		plugin string
+	}{
+		// Replaced by the counting gate, the barrier and the planner.
+		{&plugins.PreEnqueue, names.GangScheduling},
+		{&plugins.Permit, names.GangScheduling},
+		{&plugins.PlacementGenerate, names.TopologyPlacementGenerator},
+		// They would evict single members for a gang, and re-run the planner
+		// on a what-if snapshot.
+		{&plugins.PodGroupPostFilter, names.DefaultPreemption},
+		{&plugins.PodGroupPostFilter, names.DynamicResources},
+	} {
+		if !disables(*off.point, off.plugin) {
+			off.point.Disabled = append(off.point.Disabled, schedulerconfig.Plugin{Name: off.plugin})
+		}
+	}
+	// Named at the point too, a plugin runs before those of multiPoint alone:
+	// the one node first, then all others' filters on it.
+	for _, point := range []*schedulerconfig.PluginSet{&plugins.PreFilter, &plugins.Filter} {
+		if !enables(*point, gangtopology.Name) {
+			point.Enabled = append(point.Enabled, schedulerconfig.Plugin{Name: gangtopology.Name})
+		}
+	}
+}
+
+func enables(set schedulerconfig.PluginSet, name string) bool {
+	return slices.ContainsFunc(set.Enabled, func(p schedulerconfig.Plugin) bool { return p.Name == name })
+}
+
+func disables(set schedulerconfig.PluginSet, name string) bool {
+	return slices.ContainsFunc(set.Disabled, func(p schedulerconfig.Plugin) bool { return p.Name == name || p.Name == "*" })
+}

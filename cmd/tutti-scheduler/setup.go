@@ -1,0 +1,182 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	schedulerserverconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+	"k8s.io/kubernetes/pkg/scheduler"
+	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
+	podgroupclient "sigs.k8s.io/scheduler-plugins/pkg/generated/clientset/versioned"
+	podgroupinformers "sigs.k8s.io/scheduler-plugins/pkg/generated/informers/externalversions"
+
+	"github.com/tutti-project/tutti/pkg/plugins/gangtopology"
+	"github.com/tutti-project/tutti/pkg/projection"
+)
+
+// statusWriters is how many PodGroup statuses are written at a time.
+const statusWriters = 4
+
+// setup makes the scheduler from the command line, as cmd/kube-scheduler/app
+// does, with the projection between the API server and the engine. It starts
+// the projection's own informers; the engine's start when it runs.
+func setup(ctx context.Context, opts *options.Options) (*schedulerserverconfig.CompletedConfig, *scheduler.Scheduler, error) {
+	config, err := configure(ctx, opts)
+	if err != nil {
+		return nil, nil, err
+	}
+	gangSchedulers, err := completeProfiles(config.ComponentConfig.Profiles)
+	if err != nil {
+		return nil, nil, err
+	}
+	status, err := project(ctx, config, opts, gangSchedulers)
+	if err != nil {
+		return nil, nil, err
+	}
+	completed := config.Complete()
+	registry := frameworkruntime.Registry{gangtopology.Name: gangtopology.Factory(status.Set)}
+	var profiles []schedulerconfig.KubeSchedulerProfile
+	sched, err := scheduler.New(ctx, completed.Client, completed.InformerFactory, completed.DynInformerFactory,
+		func(name string) events.EventRecorderLogger { return completed.EventBroadcaster.NewRecorder(name) },
+		scheduler.WithComponentConfigVersion(completed.ComponentConfig.TypeMeta.APIVersion),
+		scheduler.WithKubeConfig(completed.KubeConfig),
+		scheduler.WithProfiles(completed.ComponentConfig.Profiles...),
+		scheduler.WithPercentageOfNodesToScore(completed.ComponentConfig.PercentageOfNodesToScore),
+		scheduler.WithFrameworkOutOfTreeRegistry(registry),
+		scheduler.WithPodMaxBackoffSeconds(completed.ComponentConfig.PodMaxBackoffSeconds),
+		scheduler.WithPodInitialBackoffSeconds(completed.ComponentConfig.PodInitialBackoffSeconds),
+		scheduler.WithPodMaxInUnschedulablePodsDuration(completed.PodMaxInUnschedulablePodsDuration),
+		scheduler.WithExtenders(completed.ComponentConfig.Extenders...),
+		scheduler.WithParallelism(completed.ComponentConfig.Parallelism),
+		scheduler.WithBuildFrameworkCapturer(func(profile schedulerconfig.KubeSchedulerProfile) {
+			profiles = append(profiles, profile)
+		}),
+	)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making the scheduler: %w", err)
+	}
+	if err := options.LogOrWriteConfig(klog.FromContext(ctx), opts.WriteConfigTo, &completed.ComponentConfig, profiles); err != nil {
+		return nil, nil, err
+	}
+	return &completed, sched, nil
+}
+
+// configure reads command line and file, and asks the API server what it has.
+func configure(ctx context.Context, opts *options.Options) (*schedulerserverconfig.Config, error) {
+	if err := checkGates(); err != nil {
+		return nil, err
+	}
+	defaults, err := defaultConfiguration()
+	if err != nil {
+		return nil, err
+	}
+	opts.ComponentConfig = defaults
+	if errs := opts.Validate(); len(errs) > 0 {
+		return nil, utilerrors.NewAggregate(errs)
+	}
+	config, err := opts.Config(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading the configuration: %w", err)
+	}
+	if err := turnOffUnserved(config.Client.Discovery(), klog.FromContext(ctx)); err != nil {
+		return nil, err
+	}
+	served, err := isServed(config.Client.Discovery(), projection.PodGroupResource)
+	if err != nil {
+		return nil, err
+	}
+	if !served {
+		return nil, errors.New("the API server does not serve podgroups of scheduling.x-k8s.io/v1alpha1: install Tutti's CRDs first (kubectl apply --server-side -k manifests/crds)")
+	}
+	return config, nil
+}
+
+// project puts the projection between config's client and informers and the
+// API server.
+func project(ctx context.Context, config *schedulerserverconfig.Config, opts *options.Options, gangSchedulers sets.Set[string]) (*projection.StatusWriter, error) {
+	bounded := rest.CopyConfig(config.KubeConfig)
+	bounded.Wrap(boundBindings)
+	client, err := kubernetes.NewForConfig(rest.AddUserAgent(bounded, "scheduler"))
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	dynamicClient, err := dynamic.NewForConfig(config.KubeConfig)
+	if err != nil {
+		return nil, fmt.Errorf("making a dynamic client: %w", err)
+	}
+	projector := projection.NewProjector()
+	status := projection.NewStatusWriter(dynamicClient)
+	config.Client = &projection.Client{Interface: client, Projector: projector, Status: status}
+	config.InformerFactory = scheduler.NewInformerFactory(config.Client, 0, opts.InformerName)
+	pods := config.InformerFactory.Core().V1().Pods().Informer()
+	if err := pods.SetTransform(projection.PodTransform(gangSchedulers)); err != nil {
+		return nil, fmt.Errorf("setting the pods' transform: %w", err)
+	}
+	config.InformerFactory.InformerFor(&schedulingv1beta1.PodGroup{},
+		func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return projector.Informer() })
+	if err := projector.WatchPods(pods); err != nil {
+		return nil, err
+	}
+	if err := startSources(ctx, config.KubeConfig, projector, status); err != nil {
+		return nil, err
+	}
+	go projector.Run(ctx)
+	go status.Run(ctx, statusWriters)
+	return status, nil
+}
+
+// startSources starts the informers that only the projection reads.
+func startSources(ctx context.Context, kubeConfig *rest.Config, projector *projection.Projector, status *projection.StatusWriter) error {
+	groupClient, err := podgroupclient.NewForConfig(kubeConfig)
+	if err != nil {
+		return fmt.Errorf("making a client for pod groups: %w", err)
+	}
+	groupFactory := podgroupinformers.NewSharedInformerFactory(groupClient, 0)
+	groups := groupFactory.Scheduling().V1alpha1().PodGroups().Informer()
+	if err := projector.WatchPodGroups(groups); err != nil {
+		return err
+	}
+	if _, err := groups.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(obj any) {
+		if group, ok := obj.(*v1alpha1.PodGroup); ok {
+			status.Forget(group.UID)
+		}
+	}}); err != nil {
+		return fmt.Errorf("watching pod groups: %w", err)
+	}
+	metadataClient, err := metadata.NewForConfig(kubeConfig)
+	if err != nil {
+		return fmt.Errorf("making a metadata client: %w", err)
+	}
+	succeeded := metadatainformer.NewFilteredMetadataInformer(metadataClient, v1.SchemeGroupVersion.WithResource("pods"),
+		metav1.NamespaceAll, 0, cache.Indexers{}, func(list *metav1.ListOptions) {
+			list.LabelSelector = v1alpha1.PodGroupLabel
+			list.FieldSelector = "status.phase=" + string(v1.PodSucceeded)
+		}).Informer()
+	if err := projector.WatchSucceeded(succeeded); err != nil {
+		return err
+	}
+	groupFactory.Start(ctx.Done())
+	go succeeded.RunWithContext(ctx)
+	return nil
+}

@@ -1,0 +1,312 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gangtopology
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+)
+
+const (
+	// settle is how long the gate waits after the last event of a gang before
+	// it opens: the engine's handlers see the same events, in no order, and
+	// the queue must hold the last member.
+	settle = 10 * time.Millisecond
+	// An opened gate looks after firstRecheck whether the planner took the
+	// gang up, then after twice as long, up to lastRecheck.
+	firstRecheck = 250 * time.Millisecond
+	lastRecheck  = 8 * time.Second
+	// A gang that was tried in vain is tried again no sooner than firstRetry
+	// after it, then twice that, up to lastRetry.
+	firstRetry = 50 * time.Millisecond
+	lastRetry  = 5 * time.Second
+	// lostEvent bounds how long a gang waits that fits by a change that the
+	// gate was not told of.
+	lostEvent = 30 * time.Second
+)
+
+// gate decides when a gang enters the scheduling queue: when its quorum
+// exists and, after the planner said no, when the cluster has changed. The
+// engine asks PreEnqueue about each pod; that answers in O(1) and is always no
+// until the gate's own goroutine has let the gang in, by one Activate for the
+// whole of it. (From inside PreEnqueue or a queueing hint, Activate would
+// deadlock: the queue's lock is held.) So a gang enters complete, and its
+// members are looked at once and not again for every sibling that appears.
+//
+// Invariants: a gang of which a member was kept out is due at some time, or
+// its next event makes it so; a due gang that is complete is activated again
+// and again until the planner takes it up; room that came free after a gang
+// was let in, and before it was refused, makes the refusal stale at once.
+type gate struct {
+	handle fwk.Handle
+	clock  clock.Clock
+	queue  workqueue.TypedDelayingInterface[types.NamespacedName]
+	report *reporter
+
+	mu sync.Mutex
+	// epoch counts changes that may make room.
+	epoch uint64
+	gangs map[types.NamespacedName]*gated
+}
+
+// gated is what the gate remembers of one gang.
+type gated struct {
+	// member is any one of the pods: Activate wakes the whole group by it.
+	member *v1.Pod
+	// let is set from an activation until the planner takes the gang up.
+	let bool
+	// since is the epoch in which it was let in.
+	since uint64
+	// refused is set after the planner said no, stale when the cluster has
+	// changed since.
+	refused, stale bool
+	// attempts counts cycles since the gang was last placed.
+	attempts int
+	// due is when to look at the gang; zero when only an event can help.
+	due    time.Time
+	checks int
+}
+
+func newGate(handle fwk.Handle, report *reporter) *gate {
+	return &gate{
+		handle: handle,
+		clock:  clock.RealClock{},
+		queue:  workqueue.NewTypedDelayingQueue[types.NamespacedName](),
+		report: report,
+		gangs:  map[types.NamespacedName]*gated{},
+	}
+}
+
+// PreEnqueue implements fwk.PreEnqueuePlugin.
+func (p *Plugin) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
+	if name, ok := groupOf(pod); ok && !p.gate.admits(types.NamespacedName{Namespace: pod.Namespace, Name: name}, pod) {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "waiting for the gang")
+	}
+	return nil
+}
+
+// EventsToRegister implements fwk.EnqueueExtensions: no event by itself moves
+// a gated gang, the gate's own Activate does.
+func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return nil, nil
+}
+
+// admits tells whether the pod's gang has been let in. O(1).
+func (g *gate) admits(key types.NamespacedName, pod *v1.Pod) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	gang := g.gang(key)
+	gang.member = pod
+	if !gang.let && gang.due.IsZero() {
+		g.lookAfter(key, gang, gang.retryAfter())
+	}
+	return gang.let
+}
+
+// takenUp is called when the planner begins with the gang.
+func (g *gate) takenUp(key types.NamespacedName) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	gang := g.gang(key)
+	gang.let, gang.due, gang.checks = false, time.Time{}, 0
+	gang.attempts++
+}
+
+// refuse keeps the gang out until the cluster changes: the planner said no.
+func (g *gate) refuse(key types.NamespacedName) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	gang := g.gang(key)
+	gang.refused, gang.stale = true, gang.since != g.epoch
+	wait := lostEvent
+	if gang.stale {
+		wait = gang.retryAfter()
+	}
+	g.lookAfter(key, gang, wait)
+}
+
+// placed forgets earlier attempts.
+func (g *gate) placed(key types.NamespacedName) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	gang := g.gang(key)
+	gang.refused, gang.stale, gang.attempts = false, false, 0
+}
+
+// changed is called when something may fit that did not.
+func (g *gate) changed() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.epoch++
+	for key, gang := range g.gangs {
+		if gang.refused && !gang.stale {
+			gang.stale = true
+			g.lookAfter(key, gang, gang.retryAfter())
+		}
+	}
+}
+
+// wake looks at the gang soon: its pods or its group changed.
+func (g *gate) wake(key types.NamespacedName) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.lookAfter(key, g.gang(key), settle)
+}
+
+// forget drops a gang that is no more.
+func (g *gate) forget(group *schedulingv1beta1.PodGroup) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.gangs, keyOf(group))
+	g.report.forget(group.UID)
+}
+
+// lookAfter sets when to look at the gang. Callers hold mu.
+func (g *gate) lookAfter(key types.NamespacedName, gang *gated, wait time.Duration) {
+	gang.due = g.clock.Now().Add(wait)
+	g.queue.AddAfter(key, wait)
+}
+
+// gang returns what is remembered under the key. Callers hold mu.
+func (g *gate) gang(key types.NamespacedName) *gated {
+	gang, ok := g.gangs[key]
+	if !ok {
+		gang = &gated{}
+		g.gangs[key] = gang
+	}
+	return gang
+}
+
+func (g *gated) retryAfter() time.Duration {
+	if g.attempts == 0 {
+		return settle
+	}
+	return min(lastRetry, firstRetry<<min(g.attempts-1, 10))
+}
+
+// run lets gangs in until ctx ends.
+func (g *gate) run(ctx context.Context) {
+	go func() {
+		<-ctx.Done()
+		g.queue.ShutDown()
+	}()
+	logger := klog.FromContext(ctx)
+	for {
+		key, shutdown := g.queue.Get()
+		if shutdown {
+			return
+		}
+		g.look(logger, key)
+		g.queue.Done(key)
+	}
+}
+
+// look lets the gang in if it is due and complete. O(members).
+func (g *gate) look(logger klog.Logger, key types.NamespacedName) {
+	if !g.isDue(key) {
+		return
+	}
+	if !g.complete(key) {
+		g.rest(key)
+		return
+	}
+	pod := g.admit(key)
+	logger.V(4).Info("Activating gang", "podGroup", klog.KRef(key.Namespace, key.Name))
+	g.handle.Activate(logger, map[string]*v1.Pod{pod.Namespace + "/" + pod.Name: pod})
+}
+
+// isDue tells whether it is time. The queue keeps the earliest of several
+// delays, so a key may come before it.
+func (g *gate) isDue(key types.NamespacedName) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	gang, ok := g.gangs[key]
+	if !ok || gang.member == nil || gang.due.IsZero() {
+		return false
+	}
+	if wait := gang.due.Sub(g.clock.Now()); wait > 0 {
+		g.queue.AddAfter(key, wait)
+		return false
+	}
+	return true
+}
+
+// complete tells whether the gang can be tried at all. If it cannot, what is
+// missing comes as an event.
+func (g *gate) complete(key types.NamespacedName) bool {
+	groups := g.handle.PodGroupManager()
+	group, err := groups.PodGroups().Get(key.Namespace, key.Name)
+	if err != nil {
+		return false
+	}
+	state, err := groups.PodGroupStates().Get(key.Namespace, key.Name)
+	if err != nil || state.AllPodsCount() < quorumOf(group) {
+		return false
+	}
+	unscheduled := state.UnscheduledPods()
+	for _, pod := range unscheduled {
+		if corev1helpers.PodPriority(pod) != priorityOf(group) {
+			g.report.refused(group, fmt.Sprintf("the pods of gang %s differ in priority (%d and, of pod %s, %d): give all of them one priority class",
+				group.Name, priorityOf(group), pod.Name, corev1helpers.PodPriority(pod)))
+			return false
+		}
+	}
+	return len(unscheduled) > 0
+}
+
+// rest waits for an event, unless one came since the gang was found due.
+func (g *gate) rest(key types.NamespacedName) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	gang := g.gang(key)
+	gang.let = false
+	if !gang.due.After(g.clock.Now()) {
+		gang.due = time.Time{}
+	}
+}
+
+// admit opens the gate for the gang and plans the next look, in case the
+// activation is lost.
+func (g *gate) admit(key types.NamespacedName) *v1.Pod {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	gang := g.gang(key)
+	gang.let, gang.since = true, g.epoch
+	gang.refused, gang.stale = false, false
+	g.lookAfter(key, gang, min(lastRecheck, firstRecheck<<min(gang.checks, 10)))
+	gang.checks++
+	return gang.member
+}
+
+func quorumOf(group *schedulingv1beta1.PodGroup) int {
+	if gang := group.Spec.SchedulingPolicy.Gang; gang != nil {
+		return int(gang.MinCount)
+	}
+	return 1
+}
+
+func priorityOf(group *schedulingv1beta1.PodGroup) int32 {
+	if group.Spec.Priority != nil {
+		return *group.Spec.Priority
+	}
+	return 0
+}
+
+func groupOf(pod *v1.Pod) (string, bool) {
+	if g := pod.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
+		return *g.PodGroupName, true
+	}
+	return "", false
+}

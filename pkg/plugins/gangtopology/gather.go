@@ -1,0 +1,101 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gangtopology
+
+import (
+	"context"
+	"fmt"
+
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/tutti-project/tutti/pkg/clusterview"
+	"github.com/tutti-project/tutti/pkg/placement"
+)
+
+// gathered is all that one plan needs, read from the cycle's snapshot.
+type gathered struct {
+	key     types.NamespacedName
+	group   *schedulingv1beta1.PodGroup
+	hosts   clusterview.Hosts
+	roles   []clusterview.Role
+	problem placement.Problem
+	// wanted is how many of the pods must be placed, with those that run, to
+	// reach the group's minimum.
+	wanted int
+}
+
+func (p *Plugin) gather(ctx context.Context, info fwk.PodGroupInfo, nodes []fwk.NodeInfo) (gathered, error) {
+	g := gathered{
+		key:   types.NamespacedName{Namespace: info.GetNamespace(), Name: info.GetName()},
+		group: info.GetPodGroup(),
+	}
+	p.gate.takenUp(g.key)
+	g.hosts = p.builder.Build(nodes)
+	g.roles = clusterview.RolesOf(info.GetUnscheduledPods())
+	constraint, err := clusterview.ConstraintOf(g.hosts.Tree, g.group.Annotations)
+	if err != nil {
+		return g, err
+	}
+	state, err := p.handle.SnapshotSharedLister().PodGroupStates().Get(g.key.Namespace, g.key.Name)
+	if err != nil {
+		return g, fmt.Errorf("reading the state of pod group %s: %w", g.key, err)
+	}
+	running := state.ScheduledPods()
+	g.wanted = max(0, quorumOf(g.group)-len(running))
+	resources := clusterview.Resources(g.roles)
+	g.problem = placement.Problem{
+		Tree:       g.hosts.Tree,
+		Resources:  resources,
+		Free:       g.hosts.Free(resources),
+		Constraint: constraint,
+	}
+	for _, pod := range running {
+		if host, ok := g.hosts.Tree.HostIndex(pod.Spec.NodeName); ok {
+			g.problem.Anchors = append(g.problem.Anchors, host)
+		}
+	}
+	for i, minimum := range minimums(g.roles, g.wanted) {
+		role := g.roles[i]
+		g.problem.Roles = append(g.problem.Roles, placement.Role{
+			Name: role.Name, Pods: len(role.Pods), Minimum: minimum, Request: role.Vector(resources),
+			Eligible: p.eligible(ctx, role.Pods[0], g.hosts),
+		})
+	}
+	return g, nil
+}
+
+// short is how many pods are missing from the queue to reach the minimum.
+func (g gathered) short() int {
+	pods := 0
+	for _, role := range g.roles {
+		pods += len(role.Pods)
+	}
+	return g.wanted - pods
+}
+
+// minimums splits the number of pods that must be placed over the roles: all
+// pods of every role, less what the gang may lack, which is taken from the
+// largest role, that of the workers as a rule.
+func minimums(roles []clusterview.Role, wanted int) []int {
+	split := make([]int, len(roles))
+	extras := -wanted
+	for i, role := range roles {
+		split[i] = len(role.Pods)
+		extras += len(role.Pods)
+	}
+	for extras > 0 {
+		largest := 0
+		for i := range split {
+			if split[i] > split[largest] {
+				largest = i
+			}
+		}
+		taken := min(extras, split[largest])
+		split[largest] -= taken
+		extras -= taken
+	}
+	return split
+}

@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gangtopology
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/tutti-project/tutti/pkg/clusterview"
+	"github.com/tutti-project/tutti/pkg/placement"
+)
+
+// planKey is where the plan lies in the state of a pod-group cycle.
+const planKey fwk.StateKey = Name + "/plan"
+
+// plan is a gang's decision by pod.
+type plan struct {
+	pins  map[types.UID]pin
+	round *round
+}
+
+// Clone implements fwk.StateData; a plan is never changed.
+func (p *plan) Clone() fwk.StateData { return p }
+
+// GeneratePlacements implements fwk.PlacementGeneratePlugin: it plans the gang
+// and returns exactly one placement, the nodes of the plan, or the reason why
+// there is none.
+func (p *Plugin) GeneratePlacements(ctx context.Context, state fwk.PodGroupCycleState, group fwk.PodGroupInfo, parent *fwk.Placement) (*fwk.GeneratePlacementsResult, *fwk.Status) {
+	g, err := p.gather(ctx, group, parent.Nodes)
+	if err != nil {
+		return nil, p.refuse(g, err.Error())
+	}
+	if short := g.short(); short > 0 {
+		// A race with the last member's event: the gate wakes the gang again.
+		return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("%d of the gang's pods are not queued yet", short))
+	}
+	decision := placement.Plan(g.problem)
+	placed := g.assign(decision)
+	klog.FromContext(ctx).V(4).Info("Planned gang", "podGroup", klog.KRef(g.key.Namespace, g.key.Name),
+		"placedPods", len(placed), "unscheduledPods", len(group.GetUnscheduledPods()))
+	if decision.Hosts == nil {
+		return nil, p.refuse(g, decision.Explain(g.problem))
+	}
+	if len(placed) == 0 {
+		p.gate.refuse(g.key) // the minimum runs; the extras find no room
+		return nil, fwk.NewStatus(fwk.Unschedulable, "no room for pods beyond the gang's minimum")
+	}
+	domain := g.hosts.Tree.Describe(decision.Domain)
+	round := p.newRound(g, domain, placed)
+	state.Write(planKey, &plan{pins: placed, round: round})
+	return &fwk.GeneratePlacementsResult{Placements: []*fwk.Placement{{Name: domain, Nodes: g.nodes(placed)}}}, nil
+}
+
+// refuse keeps the gang out until the cluster changes and says why.
+func (p *Plugin) refuse(g gathered, reason string) *fwk.Status {
+	p.gate.refuse(g.key)
+	p.report.refused(g.group, reason)
+	return fwk.NewStatus(fwk.Unschedulable, reason)
+}
+
+// assign names the host of every placed pod.
+func (g gathered) assign(decision placement.Decision) map[types.UID]pin {
+	placed := map[types.UID]pin{}
+	for r, hosts := range decision.Hosts {
+		for rank, host := range hosts {
+			if host != placement.Unplaced {
+				placed[g.roles[r].Pods[rank].UID] = pin{node: g.hosts.Tree.HostName(host), host: host, role: r}
+			}
+		}
+	}
+	return placed
+}
+
+// nodes are the snapshot's own node infos of a plan, in tree order: the engine
+// demands the same instances.
+func (g gathered) nodes(placed map[types.UID]pin) []fwk.NodeInfo {
+	hosts := make([]int, 0, len(placed))
+	for _, pin := range placed {
+		hosts = append(hosts, pin.host)
+	}
+	slices.Sort(hosts)
+	hosts = slices.Compact(hosts)
+	nodes := make([]fwk.NodeInfo, len(hosts))
+	for i, host := range hosts {
+		nodes[i] = g.hosts.Infos[host]
+	}
+	return nodes
+}
+
+// eligible asks the profile's own PreFilter and Filter plugins whether a pod
+// of a role may stand on a host, lazily: PreFilter runs at the first question.
+// Siblings are not counted here; the pinned cycle runs every filter again with
+// them in place.
+func (p *Plugin) eligible(ctx context.Context, pod *v1.Pod, hosts clusterview.Hosts) func(int) (bool, string) {
+	var probe *probe
+	return func(host int) (bool, string) {
+		if probe == nil {
+			probe = p.newProbe(ctx, pod)
+		}
+		return probe.ask(ctx, hosts.Infos[host])
+	}
+}

@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package gangtopology is the scheduler plugin that decides where gangs go.
+// The engine, kube-scheduler's pod-group cycle, pops a whole group and commits
+// its minimum or none; this plugin plans the group once and pins every pod:
+//
+//	PreEnqueue         gate.go      is the gang complete, and worth another try?
+//	PlacementGenerate  generate.go  plan: one placement, the plan's nodes, or why not
+//	PreFilter, Filter  pin.go       each pod on its one node, all in-tree filters run there
+//	Permit, Reserve    barrier.go   nothing binds before the quorum is reserved
+//
+// The algorithm is pkg/placement's; this package gathers for it and acts on
+// its decision.
+package gangtopology
+
+import (
+	"context"
+	"fmt"
+
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/tutti-project/tutti/pkg/clusterview"
+)
+
+// Name of the plugin in scheduler profiles.
+const Name = "GangTopology"
+
+// Verdict tells the world what was decided for a group. It must not block.
+type Verdict func(group *schedulingv1beta1.PodGroup, condition metav1.Condition)
+
+// Plugin is one profile's instance.
+type Plugin struct {
+	handle  framework.Framework
+	gate    *gate
+	builder *clusterview.Builder // used by the scheduling thread alone
+	report  *reporter
+}
+
+var (
+	_ fwk.PreEnqueuePlugin        = &Plugin{}
+	_ fwk.EnqueueExtensions       = &Plugin{}
+	_ fwk.PlacementGeneratePlugin = &Plugin{}
+	_ fwk.PreFilterPlugin         = &Plugin{}
+	_ fwk.FilterPlugin            = &Plugin{}
+	_ fwk.SignPlugin              = &Plugin{}
+	_ fwk.ReservePlugin           = &Plugin{}
+	_ fwk.PermitPlugin            = &Plugin{}
+)
+
+// Factory makes the plugin for the scheduler's registry.
+func Factory(verdict Verdict) frameworkruntime.PluginFactory {
+	return func(ctx context.Context, object runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+		args, err := argsFrom(object)
+		if err != nil {
+			return nil, err
+		}
+		// Handle offers no PreFilter; the framework that the engine passes has it.
+		whole, ok := handle.(framework.Framework)
+		if !ok {
+			return nil, fmt.Errorf("plugin %s: the scheduler's handle is a %T, not a framework", Name, handle)
+		}
+		report := newReporter(handle, verdict)
+		p := &Plugin{
+			handle:  whole,
+			gate:    newGate(handle, report),
+			builder: clusterview.NewBuilder(args.levels()),
+			report:  report,
+		}
+		if err := p.gate.watch(handle.SharedInformerFactory()); err != nil {
+			return nil, err
+		}
+		go p.gate.run(ctx)
+		return p, nil
+	}
+}
+
+// Name implements fwk.Plugin.
+func (p *Plugin) Name() string { return Name }
