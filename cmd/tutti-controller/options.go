@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	cliflag "k8s.io/component-base/cli/flag"
+
+	"github.com/tutti-project/tutti/pkg/apis/tutti"
+)
+
+type options struct {
+	kubeconfig string
+	qps        float32
+	burst      int
+
+	threads       int
+	namespace     string
+	schedulerName string
+	podGroupAPI   string
+	domain        string // from the environment
+
+	leaderElect    bool
+	leaseNamespace string
+	leaseName      string
+
+	healthAddress  string
+	metricsAddress string
+}
+
+// podGroupAPIs are the kinds of PodGroup that can be written for a job.
+var podGroupAPIs = []string{podGroupCRD, podGroupNone}
+
+const (
+	podGroupCRD  = "crd"
+	podGroupNone = "none"
+)
+
+func defaultOptions() *options {
+	return &options{
+		qps:            200,
+		burst:          400,
+		threads:        4,
+		schedulerName:  tutti.SchedulerName,
+		podGroupAPI:    podGroupCRD,
+		leaderElect:    true,
+		leaseNamespace: "tutti-system",
+		leaseName:      "tutti-controller",
+		healthAddress:  ":8081",
+	}
+}
+
+func (o *options) flags() cliflag.NamedFlagSets {
+	var sets cliflag.NamedFlagSets
+
+	jobs := sets.FlagSet("jobs")
+	jobs.StringVar(&o.namespace, "namespace", o.namespace, "Reconcile TFJobs of this namespace only. Empty means all namespaces.")
+	jobs.IntVar(&o.threads, "controller-threads", o.threads, "How many TFJobs are reconciled at the same time.")
+	jobs.StringVar(&o.schedulerName, "scheduler-name", o.schedulerName, "The scheduler of pods whose template names none.")
+	jobs.StringVar(&o.podGroupAPI, "pod-group-api", o.podGroupAPI,
+		"Which PodGroup is made for a TFJob: crd (scheduling.x-k8s.io) or none.")
+
+	api := sets.FlagSet("API server")
+	api.StringVar(&o.kubeconfig, "kubeconfig", o.kubeconfig, "File with the API server's address and credentials. Empty means that of the pod's service account.")
+	api.Float32Var(&o.qps, "kube-api-qps", o.qps, "Requests to the API server per second.")
+	api.IntVar(&o.burst, "kube-api-burst", o.burst, "Requests to the API server at once.")
+
+	leader := sets.FlagSet("leader election")
+	leader.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "Reconcile only while holding a lease, so that several replicas can stand by.")
+	leader.StringVar(&o.leaseNamespace, "leader-election-namespace", o.leaseNamespace, "The namespace of the lease.")
+	leader.StringVar(&o.leaseName, "leader-election-id", o.leaseName, "The name of the lease.")
+
+	serving := sets.FlagSet("serving")
+	serving.StringVar(&o.healthAddress, "health-probe-bind-address", o.healthAddress, "Where /healthz and /readyz are served. Empty or 0 turns them off.")
+	serving.StringVar(&o.metricsAddress, "metrics-bind-address", o.metricsAddress, "Where /metrics is served. Empty or 0 turns it off.")
+	return sets
+}
+
+func (o *options) validate() error {
+	var errs []error
+	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if !slices.Contains(podGroupAPIs, o.podGroupAPI) {
+		wrong("--pod-group-api=%s is not supported; it can be %s", o.podGroupAPI, strings.Join(podGroupAPIs, " or "))
+	}
+	if o.threads < 1 {
+		wrong("--controller-threads is %d; it must be at least 1", o.threads)
+	}
+	if o.qps <= 0 || o.burst < 1 {
+		wrong("--kube-api-qps and --kube-api-burst are %v and %d; both must be above 0", o.qps, o.burst)
+	}
+	if why := validation.IsDNS1123Subdomain(o.schedulerName); len(why) > 0 {
+		wrong("--scheduler-name=%q: %s", o.schedulerName, strings.Join(why, "; "))
+	}
+	if o.domain != "" {
+		if why := validation.IsDNS1123Subdomain(o.domain); len(why) > 0 {
+			wrong("%s=%q: %s", domainVariable, o.domain, strings.Join(why, "; "))
+		}
+	}
+	if o.leaderElect && (o.leaseNamespace == "" || o.leaseName == "") {
+		wrong("--leader-elect needs --leader-election-namespace and --leader-election-id")
+	}
+	return errors.Join(errs...)
+}
