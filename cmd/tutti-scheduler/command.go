@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apiserver/pkg/server"
-	"k8s.io/client-go/tools/cache"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/cli/globalflag"
 	"k8s.io/component-base/compatibility"
@@ -21,8 +20,6 @@ import (
 	"k8s.io/component-base/version/verflag"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
-
-	"github.com/tutti-project/tutti/pkg/apis/tutti"
 )
 
 // newCommand is kube-scheduler's command around Tutti's own setup: that of
@@ -69,13 +66,6 @@ func run(cmd *cobra.Command, opts *options.Options) error {
 		return err
 	}
 	cliflag.PrintFlags(cmd.Flags())
-	if opts.InformerName == nil {
-		name, err := cache.NewInformerName(tutti.SchedulerName)
-		if err != nil {
-			return fmt.Errorf("naming the informers: %w", err)
-		}
-		opts.InformerName = name
-	}
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
 	stop := server.SetupSignalHandler()

@@ -33,6 +33,7 @@ func defaultConfiguration() (*schedulerconfig.KubeSchedulerConfiguration, error)
 	config.ClientConnection.QPS = defaultQPS
 	config.ClientConnection.Burst = defaultBurst
 	config.LeaderElection.ResourceName = tutti.SchedulerName
+	config.LeaderElection.ResourceNamespace = tutti.Namespace
 	config.Profiles[0].SchedulerName = tutti.SchedulerName
 	multiPoint := &config.Profiles[0].Plugins.MultiPoint
 	multiPoint.Enabled = append(multiPoint.Enabled, schedulerconfig.Plugin{Name: gangtopology.Name})

@@ -31,6 +31,7 @@ import (
 	podgroupclient "sigs.k8s.io/scheduler-plugins/pkg/generated/clientset/versioned"
 	podgroupinformers "sigs.k8s.io/scheduler-plugins/pkg/generated/informers/externalversions"
 
+	"github.com/tutti-project/tutti/pkg/apis/tutti"
 	"github.com/tutti-project/tutti/pkg/plugins/gangtopology"
 	"github.com/tutti-project/tutti/pkg/projection"
 )
@@ -50,7 +51,7 @@ func setup(ctx context.Context, opts *options.Options) (*schedulerserverconfig.C
 	if err != nil {
 		return nil, nil, err
 	}
-	status, err := project(ctx, config, opts, gangSchedulers)
+	status, err := project(ctx, config, gangSchedulers)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -114,7 +115,7 @@ func configure(ctx context.Context, opts *options.Options) (*schedulerserverconf
 
 // project puts the projection between config's client and informers and the
 // API server.
-func project(ctx context.Context, config *schedulerserverconfig.Config, opts *options.Options, gangSchedulers sets.Set[string]) (*projection.StatusWriter, error) {
+func project(ctx context.Context, config *schedulerserverconfig.Config, gangSchedulers sets.Set[string]) (*projection.StatusWriter, error) {
 	bounded := rest.CopyConfig(config.KubeConfig)
 	bounded.Wrap(boundBindings)
 	client, err := kubernetes.NewForConfig(rest.AddUserAgent(bounded, "scheduler"))
@@ -128,7 +129,11 @@ func project(ctx context.Context, config *schedulerserverconfig.Config, opts *op
 	projector := projection.NewProjector()
 	status := projection.NewStatusWriter(dynamicClient)
 	config.Client = &projection.Client{Interface: client, Projector: projector, Status: status}
-	config.InformerFactory = scheduler.NewInformerFactory(config.Client, 0, opts.InformerName)
+	name, err := cache.NewInformerName(tutti.SchedulerName)
+	if err != nil {
+		return nil, fmt.Errorf("naming the informers: %w", err)
+	}
+	config.InformerFactory = scheduler.NewInformerFactory(config.Client, 0, name)
 	pods := config.InformerFactory.Core().V1().Pods().Informer()
 	if err := pods.SetTransform(projection.PodTransform(gangSchedulers)); err != nil {
 		return nil, fmt.Errorf("setting the pods' transform: %w", err)

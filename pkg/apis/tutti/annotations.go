@@ -10,6 +10,9 @@ package tutti
 // whose template names no scheduler; the scheduler's configuration reads it.
 const SchedulerName = "tutti-scheduler"
 
+// Namespace is where Tutti's manifests install its programs, and where they keep their leases.
+const Namespace = "tutti-system"
+
 // What a user asks of the placement. Users write these on a TFJob, whose controller copies them to
 // the job's PodGroup, or on any PodGroup; the scheduler reads them from the PodGroup only.
 const (

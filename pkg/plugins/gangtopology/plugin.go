@@ -43,14 +43,15 @@ type Plugin struct {
 }
 
 var (
-	_ fwk.PreEnqueuePlugin        = &Plugin{}
-	_ fwk.EnqueueExtensions       = &Plugin{}
-	_ fwk.PlacementGeneratePlugin = &Plugin{}
-	_ fwk.PreFilterPlugin         = &Plugin{}
-	_ fwk.FilterPlugin            = &Plugin{}
-	_ fwk.SignPlugin              = &Plugin{}
-	_ fwk.ReservePlugin           = &Plugin{}
-	_ fwk.PermitPlugin            = &Plugin{}
+	_ fwk.PreEnqueuePlugin         = &Plugin{}
+	_ fwk.EnqueueExtensions        = &Plugin{}
+	_ fwk.PlacementGeneratePlugin  = &Plugin{}
+	_ fwk.PreFilterPlugin          = &Plugin{}
+	_ fwk.FilterPlugin             = &Plugin{}
+	_ fwk.SignPlugin               = &Plugin{}
+	_ fwk.ReservePlugin            = &Plugin{}
+	_ fwk.PermitPlugin             = &Plugin{}
+	_ fwk.PodGroupPostFilterPlugin = &Plugin{}
 )
 
 // Factory makes the plugin for the scheduler's registry.
