@@ -63,7 +63,7 @@ func spawn(dir, name, program string, args ...string) (*Process, error) {
 
 	p.cmd = exec.Command(program, args...)
 	p.cmd.Dir = dir
-	p.cmd.Env = append(os.Environ(), "HOME="+dir, "KUBECONFIG=")
+	p.cmd.Env = append(os.Environ(), "HOME="+dir, "TMPDIR="+dir, "KUBECONFIG=")
 	p.cmd.Stdout, p.cmd.Stderr = out, out
 	// Its own group, so that Ctrl-C on the terminal reaches only us and we
 	// stop the children in order.
@@ -87,6 +87,9 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Log is the path of the file with the child's output.
 func (p *Process) Log() string { return p.log }
+
+// Done is closed when the child has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Kill ends the child as a crash would and returns when it is gone.
 func (p *Process) Kill() {

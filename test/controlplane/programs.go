@@ -29,6 +29,8 @@ func (c *ControlPlane) StartController(args ...string) (*Process, error) {
 	}
 	return c.run("tutti-controller", append([]string{
 		"--kubeconfig=" + kubeconfig,
+		"--health-probe-bind-address=0",
+		"--metrics-bind-address=0",
 		"--v=2",
 	}, args...)...)
 }

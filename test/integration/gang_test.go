@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	tuttiapi "github.com/tutti-project/tutti/pkg/apis/tutti"
+	"github.com/tutti-project/tutti/test/controlplane"
 )
 
 func TestGangIsBoundTogetherInOneRack(t *testing.T) {
@@ -98,7 +99,7 @@ func TestRequiredRackIsKeptAndPreferredRackGivesWay(t *testing.T) {
 // running is true when just so many pods of the gang are in phase Running.
 func (s *scene) running(gang string, size int) func(context.Context) error {
 	return func(ctx context.Context) error {
-		pods, err := s.pods(ctx, gang)
+		pods, err := s.plane.Pods(ctx, s.namespace, gang)
 		if err != nil {
 			return err
 		}
@@ -118,7 +119,7 @@ func (s *scene) running(gang string, size int) func(context.Context) error {
 // unschedulable is true when all pods of the gang say so.
 func (s *scene) unschedulable(gang string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		pods, err := s.pods(ctx, gang)
+		pods, err := s.plane.Pods(ctx, s.namespace, gang)
 		if err != nil {
 			return err
 		}
@@ -144,7 +145,7 @@ func markedUnschedulable(pod *corev1.Pod) bool {
 // testdata/<gang>/<pod>.json, in which NAMESPACE stands for the test's own.
 func (s *scene) tfConfigs(gang string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		pods, err := s.pods(ctx, gang)
+		pods, err := s.plane.Pods(ctx, s.namespace, gang)
 		if err != nil {
 			return err
 		}
@@ -154,7 +155,7 @@ func (s *scene) tfConfigs(gang string) func(context.Context) error {
 		}
 		got := map[string]string{}
 		for _, pod := range pods {
-			got[pod.Name] = tfConfig(&pod)
+			got[pod.Name] = controlplane.TFConfig(&pod)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			return fmt.Errorf("TF_CONFIG by pod (-want +got):\n%s", diff)
@@ -178,22 +179,6 @@ func (s *scene) goldens(gang string) (map[string]string, error) {
 		byPod[strings.TrimSuffix(filepath.Base(file), ".json")] = golden
 	}
 	return byPod, nil
-}
-
-// tfConfig is the value that TensorFlow would read: the last one wins.
-func tfConfig(pod *corev1.Pod) string {
-	value := ""
-	for _, container := range pod.Spec.Containers {
-		if container.Name != "tensorflow" {
-			continue
-		}
-		for _, env := range container.Env {
-			if env.Name == "TF_CONFIG" {
-				value = env.Value
-			}
-		}
-	}
-	return value
 }
 
 // servicesBeforePods is true when every pod has a service of its name and the

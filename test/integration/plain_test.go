@@ -31,8 +31,8 @@ func TestPlainPodsAreScheduledAndOthersPodsLeftAlone(t *testing.T) {
 			},
 		},
 		{
-			name: "a pod of ours, without a group",
-			do:   func(ctx context.Context) error { return s.createPod(ctx, plain("ours", tuttiapi.SchedulerName)) },
+			name:  "a pod of ours, without a group",
+			do:    func(ctx context.Context) error { return s.createPod(ctx, plain("ours", tuttiapi.SchedulerName)) },
 			check: s.placed("ours"),
 		},
 		{
