@@ -6,8 +6,8 @@ package placement
 import "slices"
 
 // Limits of the exact packing, per plan. A step is one addition of a host's
-// option to a state, about 2 ns; 5,000 hosts with 20 parameter servers and any
-// number of workers take at most 2 million.
+// option to a state, some nanoseconds; 5,000 hosts with 20 parameter servers
+// and any number of workers take at most 2 million.
 const (
 	maxSteps      = 1 << 25
 	maxCoverSteps = 1 << 21
@@ -28,29 +28,30 @@ const (
 // (pods+1) over those roles and a host has no more options than states.
 func (pl *planner) solve(need []int64, hosts []int, steps *int) (f fill, decided bool) {
 	hosts = slices.DeleteFunc(slices.Clone(hosts), func(h int) bool { return !pl.helps(need, h) })
-	s, ok := pl.newStaircase(need, len(hosts))
-	switch {
-	case s == nil:
-		return nil, ok || pl.giveUp(steps)
-	case !pl.amountsHold(need, hosts):
+	s := pl.newSum(need, hosts)
+	if s == nil {
+		return nil, pl.giveUp(steps)
+	}
+	if s.hopeless(need) {
 		return nil, true
 	}
-	most := make([]int32, s.states, s.states*min(len(hosts)+1, 64))
-	for i := range most {
-		most[i] = -1
+	last := make([]int32, s.states)
+	for i := range last {
+		last[i] = -1
 	}
-	most[0] = 0
-	for i, h := range hosts {
-		s.setHost(h)
-		if *steps -= len(s.options) * s.states; *steps < 0 {
+	last[0] = 0
+	rows := [][]int32{last}
+	for i := 0; last[s.states-1] < s.need; i++ {
+		if i == len(hosts) {
+			return nil, true
+		}
+		if *steps -= len(s.stairs[i].options) * s.states; *steps < 0 {
 			return nil, pl.giveUp(steps)
 		}
-		most = s.extend(most, i)
-		if most[len(most)-1] >= s.need {
-			return s.trace(most, hosts[:i+1], len(need)), true
-		}
+		last = s.extend(last, s.stairs[i])
+		rows = append(rows, last)
 	}
-	return nil, true
+	return s.trace(rows, len(need)), true
 }
 
 // helps says whether the host takes a pod of any role.
@@ -71,53 +72,25 @@ func (pl *planner) giveUp(steps *int) bool {
 	return false
 }
 
-// amountsHold compares, resource by resource, what all pods ask for with what
-// is free: a cheap "no" for a full domain.
-func (pl *planner) amountsHold(need []int64, hosts []int) bool {
-	for d := range pl.p.Resources {
-		asked, free := 0.0, int64(0)
-		for r, role := range pl.p.Roles {
-			asked += float64(need[r]) * float64(role.Request[d])
-		}
-		for _, h := range hosts {
-			free += max(pl.p.Free[h][d], 0)
-		}
-		// Floats only to be safe from overflow; a near miss is left to the search.
-		if asked > float64(free)*(1+1e-9) {
-			return false
-		}
-	}
-	return true
-}
-
-// staircase is the exact packing of one gang.
-type staircase struct {
-	pl     *planner
+// sum adds up the staircases of hosts.
+type sum struct {
 	big    int     // the role with most pods
 	need   int32   // of the largest role
 	small  []int   // the other roles
 	limit  []int32 // [small] pods needed
+	weight []int   // [small] what one pod adds to a state's number
 	states int
 	digits []int32 // [state][small] the state's counts
-	weight []int   // [small] what one pod adds to a state's number
 
-	host    int
-	options []option
-	counts  []int32 // [option][small]
+	hosts  []int
+	stairs []*staircase // [host in hosts]; alike hosts share one
 }
 
-// option is one way to use a host: counts of the small roles, and what fits beside.
-type option struct {
-	offset int // how it moves a state
-	beside int32
-}
-
-// newStaircase returns nil and true if there is nothing to decide, since one
-// role's sums say it all; nil and false if there are too many states.
-func (pl *planner) newStaircase(need []int64, hosts int) (*staircase, bool) {
-	s := &staircase{pl: pl, big: -1, states: 1}
+// newSum returns nil if there are too many states.
+func (pl *planner) newSum(need []int64, hosts []int) *sum {
+	s := &sum{big: pl.lead, states: 1, hosts: hosts}
 	for r, n := range need {
-		if n > 0 && (s.big < 0 || n > need[s.big]) {
+		if n > need[s.big] {
 			s.big = r
 		}
 	}
@@ -125,16 +98,13 @@ func (pl *planner) newStaircase(need []int64, hosts int) (*staircase, bool) {
 		if n == 0 || r == s.big {
 			continue
 		}
-		if n >= maxStates || s.states > maxStates/int(n+1)/(hosts+1) {
-			return nil, false
+		if n >= maxStates || s.states > maxStates/int(n+1)/(len(hosts)+1) {
+			return nil
 		}
 		s.small = append(s.small, r)
 		s.limit = append(s.limit, int32(n))
 		s.weight = append(s.weight, s.states)
 		s.states *= int(n + 1)
-	}
-	if len(s.small) == 0 {
-		return nil, true
 	}
 	s.need = int32(need[s.big])
 	s.digits = make([]int32, 0, s.states*len(s.small))
@@ -143,88 +113,125 @@ func (pl *planner) newStaircase(need []int64, hosts int) (*staircase, bool) {
 			s.digits = append(s.digits, int32(state/w)%(s.limit[i]+1))
 		}
 	}
-	return s, true
-}
-
-// setHost lists the host's options, unless it is just like the last one.
-func (s *staircase) setHost(host int) {
-	if len(s.options) > 0 && s.alike(s.host, host) {
-		s.host = host
-		return
+	s.stairs = make([]*staircase, len(hosts))
+	for i, h := range hosts {
+		// Clusters have few kinds of hosts: look back a little for one alike.
+		for j := i - 1; j >= max(0, i-4) && s.stairs[i] == nil; j-- {
+			if pl.alike(hosts[j], h) {
+				s.stairs[i] = s.stairs[j]
+			}
+		}
+		if s.stairs[i] == nil {
+			s.stairs[i] = pl.newStaircase(s, h)
+		}
 	}
-	s.host = host
-	s.options, s.counts = s.options[:0], s.counts[:0]
-	left := append([]int64(nil), s.pl.p.Free[host]...)
-	s.enumerate(0, option{}, make([]int32, len(s.small)), left)
+	return s
 }
 
-func (s *staircase) alike(a, b int) bool {
-	for d, v := range s.pl.p.Free[a] {
-		if v != s.pl.p.Free[b][d] {
+func (pl *planner) alike(a, b int) bool {
+	for r := range pl.slots {
+		if pl.slots[r][a] != pl.slots[r][b] {
 			return false
 		}
 	}
-	for r := range s.pl.slots {
-		if s.pl.slots[r][a] != s.pl.slots[r][b] {
-			return false
-		}
-	}
-	return true
+	return slices.Equal(pl.p.Free[a], pl.p.Free[b])
 }
 
-// enumerate chooses the count of the i-th small role, and then of the rest.
-func (s *staircase) enumerate(i int, o option, counts []int32, left []int64) {
-	p := s.pl.p
-	if i == len(s.small) {
-		if s.pl.slots[s.big][s.host] > 0 {
-			o.beside = int32(min(slotsIn(left, p.Roles[s.big]), int64(s.need)))
+// staircase lists what one host can take. The first option is to take no pod of
+// a small role.
+type staircase struct {
+	options []option
+	counts  []int32 // [option][small]
+}
+
+// option is one way to use a host.
+type option struct {
+	offset int   // how it moves a state
+	beside int32 // pods of the largest role that fit as well
+}
+
+func (pl *planner) newStaircase(s *sum, host int) *staircase {
+	st := &staircase{}
+	left := slices.Clone(pl.p.Free[host])
+	counts := make([]int32, len(s.small))
+	// most is how many more pods of a role the host takes.
+	most := func(role int, limit int32) int32 {
+		if pl.slots[role][host] == 0 {
+			return 0
 		}
-		s.options = append(s.options, o)
-		s.counts = append(s.counts, counts...)
-		return
+		return int32(min(slotsIn(left, pl.p.Roles[role]), int64(limit)))
 	}
-	role := s.small[i]
-	request := p.Roles[role].Request
-	most := int32(0)
-	if s.pl.slots[role][s.host] > 0 {
-		most = int32(min(slotsIn(left, p.Roles[role]), int64(s.limit[i])))
-	}
-	for n := int32(0); n <= most; n++ {
-		counts[i] = n
-		s.enumerate(i+1, option{offset: o.offset + int(n)*s.weight[i]}, counts, left)
+	var choose func(i, offset int)
+	choose = func(i, offset int) {
+		if i == len(s.small) {
+			st.options = append(st.options, option{offset, most(s.big, s.need)})
+			st.counts = append(st.counts, counts...)
+			return
+		}
+		request := pl.p.Roles[s.small[i]].Request
+		top := most(s.small[i], s.limit[i])
+		for n := int32(0); n <= top; n++ {
+			counts[i] = n
+			choose(i+1, offset+int(n)*s.weight[i])
+			for d := range left {
+				left[d] -= max(request[d], 0)
+			}
+		}
 		for d := range left {
-			left[d] -= max(request[d], 0)
+			left[d] += max(request[d], 0) * int64(top+1)
 		}
 	}
-	for d := range left {
-		left[d] += max(request[d], 0) * int64(most+1)
-	}
-	counts[i] = 0
+	choose(0, 0)
+	return st
 }
 
-// extend appends the row of one more host to the table.
-func (s *staircase) extend(most []int32, row int) []int32 {
-	last := most[row*s.states : (row+1)*s.states]
-	for state := range s.states {
+// hopeless is a cheap "no": if even the most pods that the hosts take, each by
+// itself and regardless of their mix, are too few, then no mix will do.
+func (s *sum) hopeless(need []int64) bool {
+	total, wanted := int64(0), int64(0)
+	var value int64
+	for i, st := range s.stairs {
+		if i == 0 || st != s.stairs[i-1] {
+			value = 0
+			for o, opt := range st.options {
+				pods := int64(opt.beside)
+				for _, n := range st.counts[o*len(s.small) : (o+1)*len(s.small)] {
+					pods += int64(n)
+				}
+				value = max(value, pods)
+			}
+		}
+		total += value
+	}
+	for _, n := range need {
+		wanted += n
+	}
+	return total < wanted
+}
+
+// extend adds one more host to a row of the table.
+func (s *sum) extend(last []int32, st *staircase) []int32 {
+	row := make([]int32, s.states)
+	for state := range row {
 		best := int32(-1)
-		for o, opt := range s.options {
-			if opt.offset > state || last[state-opt.offset] < 0 || !s.allows(state, o) {
+		for o, opt := range st.options {
+			if opt.offset > state || last[state-opt.offset] < 0 || !s.allows(state, st, o) {
 				continue
 			}
 			best = max(best, last[state-opt.offset]+opt.beside)
 		}
-		most = append(most, best)
+		row[state] = best
 	}
-	return most
+	return row
 }
 
 // allows says whether the option takes no more of any small role than the state counts.
-func (s *staircase) allows(state, option int) bool {
+func (s *sum) allows(state int, st *staircase, option int) bool {
 	n := len(s.small)
 	if n == 1 {
 		return true // the offset says it
 	}
-	have, take := s.digits[state*n:(state+1)*n], s.counts[option*n:(option+1)*n]
+	have, take := s.digits[state*n:(state+1)*n], st.counts[option*n:(option+1)*n]
 	for i := range take {
 		if take[i] > have[i] {
 			return false
@@ -235,28 +242,26 @@ func (s *staircase) allows(state, option int) bool {
 
 // trace walks the finished table back and collects who goes where. It leaves
 // out hosts that the gang can do without.
-func (s *staircase) trace(most []int32, hosts []int, roles int) fill {
+func (s *sum) trace(rows [][]int32, roles int) fill {
 	f := make(fill, roles)
 	state, want := s.states-1, s.need
-	for row := len(hosts); row > 0; row-- {
-		last := most[(row-1)*s.states : row*s.states]
-		s.setHost(hosts[row-1])
-		for o, opt := range s.options {
-			if opt.offset > state || last[state-opt.offset] < max(0, want-opt.beside) || !s.allows(state, o) {
+	for i := len(rows) - 2; i >= 0; i-- {
+		last, st := rows[i], s.stairs[i]
+		for o, opt := range st.options {
+			if opt.offset > state || last[state-opt.offset] < max(0, want-opt.beside) || !s.allows(state, st, o) {
 				continue
 			}
-			// The first option is the empty one but for the largest role.
 			taken := min(want, opt.beside)
 			if o == 0 && last[state] >= want {
 				taken = 0
 			}
 			want -= taken
 			if taken > 0 {
-				f[s.big] = append(f[s.big], share{hosts[row-1], int64(taken)})
+				f[s.big] = append(f[s.big], share{s.hosts[i], int64(taken)})
 			}
-			for i, r := range s.small {
-				if n := s.counts[o*len(s.small)+i]; n > 0 {
-					f[r] = append(f[r], share{hosts[row-1], int64(n)})
+			for j, r := range s.small {
+				if n := st.counts[o*len(s.small)+j]; n > 0 {
+					f[r] = append(f[r], share{s.hosts[i], int64(n)})
 				}
 			}
 			state -= opt.offset

@@ -16,6 +16,9 @@ func (d Decision) Explain(p Problem) string {
 	}
 	var b strings.Builder
 	all := "all " + pods(totalMinimum(p))
+	if totalMinimum(p) == 1 {
+		all = "its pod"
+	}
 	if wanted := totalPods(p); wanted > totalMinimum(p) {
 		all = fmt.Sprintf("the minimum of %s (of %d)", pods(totalMinimum(p)), wanted)
 	}
@@ -26,13 +29,13 @@ func (d Decision) Explain(p Problem) string {
 	case len(d.Rejections) == 0:
 		fmt.Fprintf(&b, "pods of the gang already run in %d domains of level %s, but all must be in one", anchorDomains(p), level)
 	case p.Constraint.Required == 0:
-		fmt.Fprintf(&b, "%s does not take %s: it has room for %s", p.Tree.Describe(d.Rejections[0].Domain), all, d.Rejections[0].room(p))
+		fmt.Fprintf(&b, "%s does not take %s: it has room for %s", p.Tree.Describe(d.Rejections[0].Domain), all, d.room(p))
 	case len(p.Anchors) > 0:
 		fmt.Fprintf(&b, "%s, where other pods of the gang run, does not take %s: it has room for %s",
-			p.Tree.Describe(d.Rejections[0].Domain), all, d.Rejections[0].room(p))
+			p.Tree.Describe(d.Rejections[0].Domain), all, d.room(p))
 	default:
 		fmt.Fprintf(&b, "no %s takes %s: best is %s, which has room for %s",
-			level, all, p.Tree.Describe(d.Rejections[0].Domain), d.Rejections[0].room(p))
+			level, all, p.Tree.Describe(d.Rejections[0].Domain), d.room(p))
 	}
 	b.WriteString(d.excluded())
 	if d.Bounded {
@@ -73,8 +76,10 @@ func (d Decision) explainPlaced(p Problem) string {
 	return text
 }
 
-// room: "2 of 2 ps and 3 of 4 worker (nvidia.com/gpu short by 8)".
-func (rj Rejection) room(p Problem) string {
+// room is that of the nearest domain: "2 of 2 ps and 3 of 4 worker
+// (nvidia.com/gpu short by 8)".
+func (d Decision) room(p Problem) string {
+	rj := d.Rejections[0]
 	var parts []string
 	for r, role := range p.Roles {
 		if role.Pods == 0 {
@@ -83,7 +88,7 @@ func (rj Rejection) room(p Problem) string {
 		part := fmt.Sprintf("%d of %d %s", rj.Room[r], min(role.Minimum, role.Pods), role.Name)
 		for _, s := range rj.Shortages {
 			if s.Role == r {
-				part += s.reason()
+				part += s.reason(len(d.Exclusions) > 0)
 			}
 		}
 		parts = append(parts, part)
@@ -94,10 +99,12 @@ func (rj Rejection) room(p Problem) string {
 	return strings.Join(parts[:len(parts)-1], ", ") + " and " + parts[len(parts)-1]
 }
 
-func (s Shortage) reason() string {
+func (s Shortage) reason(excluded bool) string {
 	switch {
+	case s.Resource == "" && excluded:
+		return "" // the exclusions say it
 	case s.Resource == "":
-		return ""
+		return " (no host has everything that a pod asks for at once)"
 	case s.Amount == 0:
 		return fmt.Sprintf(" (%s is free only in pieces too small)", s.Resource)
 	default:

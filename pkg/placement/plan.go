@@ -57,13 +57,14 @@ func Plan(p Problem) Decision {
 			}
 		}
 	}
-	d := Decision{Bounded: pl.bounded, Exclusions: pl.exclusions()}
-	if !ok {
+	d := Decision{Bounded: pl.bounded}
+	if ok {
+		d.Hosts = found.ranks(p.Roles)
+		d.Level, d.Domain = pl.enclosing(d.Hosts)
+	} else {
 		d.Rejections = pl.reject(minimum)
-		return d
 	}
-	d.Hosts = found.ranks(p.Roles)
-	d.Level, d.Domain = pl.enclosing(d.Hosts)
+	d.Exclusions = pl.exclusions()
 	return d
 }
 

@@ -9,32 +9,53 @@ import (
 )
 
 // reject tells of each domain of the required level what it has room for. Only
-// domains that hold the anchors count.
+// domains that hold the anchors count. Hosts not asked yet count as eligible,
+// except in the first: it is what people read, so it is asked until it stands.
 func (pl *planner) reject(minimum []int64) []Rejection {
-	t := pl.tierOf[pl.p.Constraint.Required]
-	domains := pl.p.Tree.Domains(pl.p.Constraint.Required)
-	var list []Rejection
-	missing := make(map[int]int)
-	for k, d := range domains {
-		if !pl.holdsAnchors(d) {
-			continue
+	list := make([]Rejection, 0)
+	for k, d := range pl.p.Tree.Domains(pl.p.Constraint.Required) {
+		if pl.holdsAnchors(d) {
+			list = append(list, pl.rejection(k, minimum, false))
 		}
-		rejection := Rejection{Domain: d.ID, Room: make([]int, len(minimum))}
-		hosts := pl.hostsOf(t, []int{k})
-		short, _ := pl.room.quickly(minimum, hosts, nil, false)
-		for r, n := range minimum {
-			rejection.Room[r] = int(n - short[r])
-			missing[d.ID] += int(short[r])
-			if short[r] > 0 {
-				rejection.Shortages = append(rejection.Shortages, pl.shortage(r, short[r], hosts))
-			}
-		}
-		list = append(list, rejection)
 	}
-	slices.SortStableFunc(list, func(a, b Rejection) int {
-		return cmp.Compare(missing[a.Domain], missing[b.Domain])
-	})
+	nearer := func(a, b Rejection) int {
+		return cmp.Or(cmp.Compare(a.missing(), b.missing()), cmp.Compare(a.Domain, b.Domain))
+	}
+	slices.SortFunc(list, nearer)
+	first := pl.p.Tree.Domains(pl.p.Constraint.Required)[0].ID
+	for len(list) > 0 {
+		asked := pl.rejection(list[0].Domain-first, minimum, true)
+		i, _ := slices.BinarySearchFunc(list[1:], asked, nearer)
+		copy(list, list[1:i+1])
+		list[i] = asked
+		if i == 0 {
+			break
+		}
+	}
 	return list
+}
+
+func (rj Rejection) missing() int {
+	n := 0
+	for _, s := range rj.Shortages {
+		n += s.Pods
+	}
+	return n
+}
+
+// rejection packs what fits into the k-th domain of the required level.
+func (pl *planner) rejection(k int, minimum []int64, ask bool) Rejection {
+	d := pl.p.Tree.Domains(pl.p.Constraint.Required)[k]
+	rj := Rejection{Domain: d.ID, Room: make([]int, len(minimum))}
+	hosts := pl.hostsOf(pl.tierOf[pl.p.Constraint.Required], []int{k})
+	short, _ := pl.room.quickly(minimum, hosts, nil, ask)
+	for r, n := range minimum {
+		rj.Room[r] = int(n - short[r])
+		if short[r] > 0 {
+			rj.Shortages = append(rj.Shortages, pl.shortage(r, short[r], hosts))
+		}
+	}
+	return rj
 }
 
 // shortage finds the resource for which the role is short on the hosts, in

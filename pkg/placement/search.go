@@ -110,13 +110,16 @@ func (pl *planner) spread(need []int64, t int, d topology.Domain) int {
 	return most
 }
 
-// roomiest orders the tier's domains by how many of the wanted pods they take.
+// roomiest orders the tier's domains that hold the anchors by how many of the
+// wanted pods they take.
 func (pl *planner) roomiest(t int, want []int64) []int {
 	tr := &pl.tiers[t]
 	missing := make([]int64, len(tr.domains))
-	order := make([]int, len(tr.domains))
-	for k := range tr.domains {
-		order[k] = k
+	var order []int
+	for k, d := range tr.domains {
+		if pl.holdsAnchors(d) {
+			order = append(order, k)
+		}
 		for r, n := range want {
 			missing[k] += max(0, n-tr.slots[r][k])
 		}

@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// TestExactPackingAgreesWithTheTwin asks the exact packing by itself, which
+// Plan does only where the quick one fails.
+func TestExactPackingAgreesWithTheTwin(t *testing.T) {
+	yes, no, slow := 0, 0, 0
+	for seed := range 10_000 {
+		p := randomProblem(rand.New(rand.NewPCG(uint64(seed), 11)).IntN)
+		pl := newPlanner(&p)
+		need, want := make([]int64, len(p.Roles)), make([]int, len(p.Roles))
+		hosts := twinHosts(0, len(p.Free))
+		for r, role := range p.Roles {
+			need[r], want[r] = int64(role.Pods), role.Pods
+			for _, h := range hosts {
+				pl.mayUse(r, h)
+			}
+		}
+		f, decided := pl.solve(need, hosts, &pl.steps)
+		fits := twinFits(p, want, hosts)
+		if !decided || fits != (f != nil) {
+			t.Fatalf("seed %d: packed: %v, decided: %v, but an assignment exists: %v\n%s", seed, f != nil, decided, fits, draw(p))
+		}
+		if !fits {
+			no++
+			continue
+		}
+		yes++
+		if _, ok := pl.room.quickly(need, hosts, nil, false); !ok {
+			slow++
+		}
+		d := Decision{Hosts: f.ranks(p.Roles)} // in the cluster, level 0
+		p.Constraint.Required, p.Anchors = 0, nil
+		for r := range p.Roles {
+			p.Roles[r].Minimum = p.Roles[r].Pods
+		}
+		checkPlaced(t, p, d)
+		if t.Failed() {
+			t.Fatalf("seed %d:\n%s", seed, draw(p))
+		}
+	}
+	t.Logf("%d fit (%d of them not found by the quick packing), %d do not", yes, slow, no)
+	if slow == 0 {
+		t.Error("the quick packing found all: this proves nothing")
+	}
+}
+
+// TestPlanSaysThatItGaveUp uses a gang whose shapes are too many to try.
+func TestPlanSaysThatItGaveUp(t *testing.T) {
+	p := benchProblem(100)
+	for i := range 8 {
+		// Together a little more than a host holds, in ever different ways.
+		p.Roles = append(p.Roles, Role{Name: string(rune('a' + i)), Pods: 30, Minimum: 30, Request: []int64{37_000 + int64(i)*1_000, 0, 1}})
+	}
+	d := Plan(p)
+	if d.Hosts != nil || !d.Bounded {
+		t.Errorf("placed: %v, bounded: %v; want a bounded no", d.Hosts != nil, d.Bounded)
+	}
+}

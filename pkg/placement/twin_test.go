@@ -1,0 +1,124 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import "slices"
+
+// The twin is the planner's specification in its dumbest form: it tries every
+// host for every pod. It shares no code with the planner but the types.
+
+// twinFits says whether the hosts hold the wanted pods of all roles at once.
+func twinFits(p Problem, want []int, hosts []int) bool {
+	free := make([][]int64, len(p.Free))
+	for h := range p.Free {
+		free[h] = slices.Clone(p.Free[h])
+	}
+	// Pods of a role are alike, so only assignments with ascending hosts count.
+	var try func(role, pod, from int) bool
+	try = func(role, pod, from int) bool {
+		if role == len(want) {
+			return true
+		}
+		if pod == want[role] {
+			return try(role+1, 0, 0)
+		}
+		for i := from; i < len(hosts); i++ {
+			h := hosts[i]
+			if !twinEligible(p.Roles[role], h) || !twinHasRoom(p.Roles[role], free[h]) {
+				continue
+			}
+			twinTake(p.Roles[role], free[h], 1)
+			if try(role, pod+1, i) {
+				return true
+			}
+			twinTake(p.Roles[role], free[h], -1)
+		}
+		return false
+	}
+	return try(0, 0, 0)
+}
+
+func twinEligible(r Role, host int) bool {
+	if r.Eligible == nil {
+		return true
+	}
+	ok, _ := r.Eligible(host)
+	return ok
+}
+
+func twinHasRoom(r Role, free []int64) bool {
+	for d, request := range r.Request {
+		if request > 0 && free[d] < request {
+			return false
+		}
+	}
+	return true
+}
+
+func twinTake(r Role, free []int64, pods int64) {
+	for d, request := range r.Request {
+		free[d] -= request * pods
+	}
+}
+
+// twinCandidates lists the host ranges of the level that hold all anchors.
+func twinCandidates(p Problem, level int) [][]int {
+	var all [][]int
+	for _, d := range p.Tree.Domains(level) {
+		hosts := twinHosts(d.First, d.Last)
+		if !slices.ContainsFunc(p.Anchors, func(h int) bool { return !slices.Contains(hosts, h) }) {
+			all = append(all, hosts)
+		}
+	}
+	return all
+}
+
+func twinHosts(first, last int) []int {
+	var hosts []int
+	for h := first; h < last; h++ {
+		hosts = append(hosts, h)
+	}
+	return hosts
+}
+
+// twinLevel is the narrowest level, from the given one up to the required one,
+// of which a domain holds the wanted pods.
+func twinLevel(p Problem, want []int, from int) (int, bool) {
+	for level := from; level >= p.Constraint.Required; level-- {
+		for _, hosts := range twinCandidates(p, level) {
+			if twinFits(p, want, hosts) {
+				return level, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// twinFewest is the least number of the level's domains, all within one domain
+// of the outer level, that together hold the wanted pods.
+func twinFewest(p Problem, want []int, outer, level int) int {
+	least := len(p.Free) + 1
+	for _, around := range p.Tree.Domains(outer) {
+		var parts [][]int
+		for _, d := range p.Tree.Domains(level) {
+			if around.First <= d.First && d.Last <= around.Last {
+				parts = append(parts, twinHosts(d.First, d.Last))
+			}
+		}
+		for set := range 1 << len(parts) {
+			var hosts []int
+			size := 0
+			for i, part := range parts {
+				if set&(1<<i) != 0 {
+					hosts = append(hosts, part...)
+					size++
+				}
+			}
+			if size < least && twinFits(p, want, hosts) {
+				least = size
+			}
+		}
+	}
+	return least
+}

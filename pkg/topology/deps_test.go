@@ -1,0 +1,26 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// TestImportsOnlyTheStandardLibrary lets every layer above use a tree without
+// more than it asks for.
+func TestImportsOnlyTheStandardLibrary(t *testing.T) {
+	const module = "github.com/tutti-project/tutti/"
+	allowed := map[string]bool{module + "pkg/topology": true}
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".").CombinedOutput()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, out)
+	}
+	for _, path := range strings.Fields(string(out)) {
+		if !allowed[path] {
+			t.Errorf("package topology depends on %s; it may import the standard library only", path)
+		}
+	}
+}
