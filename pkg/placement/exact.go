@@ -137,8 +137,7 @@ func (pl *planner) alike(a, b int) bool {
 	return slices.Equal(pl.p.Free[a], pl.p.Free[b])
 }
 
-// staircase lists what one host can take. The first option is to take no pod of
-// a small role.
+// staircase lists what one host can take.
 type staircase struct {
 	options []option
 	counts  []int32 // [option][small]
@@ -240,8 +239,7 @@ func (s *sum) allows(state int, st *staircase, option int) bool {
 	return true
 }
 
-// trace walks the finished table back and collects who goes where. It leaves
-// out hosts that the gang can do without.
+// trace walks the finished table back and collects who goes where.
 func (s *sum) trace(rows [][]int32, roles int) fill {
 	f := make(fill, roles)
 	state, want := s.states-1, s.need
@@ -252,9 +250,6 @@ func (s *sum) trace(rows [][]int32, roles int) fill {
 				continue
 			}
 			taken := min(want, opt.beside)
-			if o == 0 && last[state] >= want {
-				taken = 0
-			}
 			want -= taken
 			if taken > 0 {
 				f[s.big] = append(f[s.big], share{s.hosts[i], int64(taken)})

@@ -11,6 +11,9 @@ import (
 // CompareNatural orders names as people do: runs of digits by their number, so
 // that n2 comes before n10. It is a total order: 0 only for equal strings.
 func CompareNatural(a, b string) int {
+	if a == b {
+		return 0
+	}
 	x, y := a, b
 	for x != "" && y != "" {
 		dx, dy := digits(x), digits(y)
@@ -28,7 +31,7 @@ func CompareNatural(a, b string) int {
 		x, y = x[dx:], y[dy:]
 	}
 	// Names that differ only in leading zeros still need an order.
-	return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(a, b))
+	return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 }
 
 // digits is the length of the run of digits that s begins with.
