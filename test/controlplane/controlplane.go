@@ -53,9 +53,9 @@ type ControlPlane struct {
 	processes []*Process // in the order of their start
 }
 
-// Start brings up etcd, the API server, the controller manager and KWOK, and
-// returns when the API server is ready. Whatever had started is ended when it
-// fails.
+// Start brings up etcd, the API server with Tutti's CRDs and RBAC, the
+// controller manager and KWOK, and returns when the API server is ready.
+// Whatever had started is ended when it fails.
 func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	c := &ControlPlane{root: o.Root}
 	var err error
@@ -102,6 +102,11 @@ func (c *ControlPlane) start(ctx context.Context, o Options) error {
 		return err
 	}
 	if err := c.ready(ctx); err != nil {
+		return err
+	}
+	// Before the controller manager: its garbage collector looks for new kinds
+	// only every 30 seconds, and would not notice deleted jobs until then.
+	if err := c.Install(ctx); err != nil {
 		return err
 	}
 	if _, err := c.run("kube-controller-manager", c.controllerManagerArgs()...); err != nil {

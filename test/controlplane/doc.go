@@ -8,8 +8,8 @@
 //
 //	Start ── etcd ── kube-apiserver ──┬── kube-controller-manager (as admin)
 //	                                  ├── kwok                    (as admin)
-//	Install: CRDs, RBAC               ├── tutti-scheduler   (as its service account)
-//	Nodes:   simulated machines       └── tutti-controller  (as its service account)
+//	         with CRDs, RBAC          ├── tutti-scheduler   (as its service account)
+//	         and simulated nodes      └── tutti-controller  (as its service account)
 //
 // Invariants:
 //   - Everything listens on loopback only, on ports free at the time.

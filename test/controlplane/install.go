@@ -20,7 +20,8 @@ const installLimit = 30 * time.Second
 var notInstalled = map[string]bool{"Deployment": true}
 
 // Install applies Tutti's manifests as a user would, its Deployments excepted,
-// and returns when the API server serves the new kinds.
+// and returns when the API server serves the new kinds. Start calls it; called
+// again, it puts back what was changed.
 func (c *ControlPlane) Install(ctx context.Context) error {
 	for _, folder := range []string{"manifests/crds", "manifests/base"} {
 		objects, err := c.kustomize(ctx, folder)

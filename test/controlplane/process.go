@@ -19,6 +19,7 @@ import (
 const (
 	stopGrace = 10 * time.Second
 	tailLines = 25
+	lineWidth = 300 // of a line in the tail
 )
 
 // Process is one running child.
@@ -138,6 +139,9 @@ func (p *Process) Tail() string {
 	lines := bytes.Split(bytes.TrimRight(data, "\n"), []byte("\n"))
 	if len(lines) > tailLines {
 		lines = lines[len(lines)-tailLines:]
+	}
+	for i, line := range lines {
+		lines[i] = line[:min(len(line), lineWidth)]
 	}
 	return string(bytes.Join(lines, []byte("\n")))
 }
