@@ -74,7 +74,7 @@ func boundPodSpec(pod *schema) error {
 }
 
 // finishPodGroups adds status.conditions, where the scheduler's verdict is, to the CRD of
-// scheduler-plugins. A zero time is allowed as scheduler-plugins' own Go type writes it: null.
+// scheduler-plugins.
 func finishPodGroups(crd, conditioned *apiextensionsv1.CustomResourceDefinition) error {
 	var conditions schema
 	err := edit(conditioned.Spec.Versions[0].Schema.OpenAPIV3Schema, []string{"status", "conditions"}, func(s *schema) error {
@@ -87,9 +87,6 @@ func finishPodGroups(crd, conditioned *apiextensionsv1.CustomResourceDefinition)
 	for _, v := range crd.Spec.Versions {
 		err := edit(v.Schema.OpenAPIV3Schema, []string{"status"}, func(status *schema) error {
 			status.Properties["conditions"] = conditions
-			start := status.Properties["scheduleStartTime"]
-			start.Nullable = true
-			status.Properties["scheduleStartTime"] = start
 			return nil
 		})
 		if err != nil {

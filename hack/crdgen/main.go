@@ -60,6 +60,7 @@ func run(from, to string) error {
 		return err
 	}
 	for _, name := range []string{tfJobs, nodeTopologies, podGroups} {
+		keepAllReadable(crds[name])
 		if err := write(filepath.Join(to, name), crds[name]); err != nil {
 			return err
 		}

@@ -6,8 +6,7 @@ package v1
 import corev1 "k8s.io/api/core/v1"
 
 // LegacyTFJobSpec holds what only the list shape of v1alpha1 says. The TFJob controller turns it
-// into the other shape in memory and never writes it back. (The rule on the chief is here, and not
-// on TerminationPolicy, because it looks at both.)
+// into the other shape in memory and never writes it back.
 type LegacyTFJobSpec struct {
 	// ReplicaSpecs lists the replicas, one item per type.
 	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, a.tfReplicaType.lowerAscii() == b.tfReplicaType.lowerAscii()))",message="a replica type may be given once, whatever its case (an item without tfReplicaType is the MASTER)",reason=FieldValueDuplicate
@@ -79,7 +78,8 @@ type TerminationPolicy struct {
 
 // TerminationChief names a replica.
 type TerminationChief struct {
-	// ReplicaName is MASTER or WORKER, in any case. Default: MASTER.
+	// ReplicaName is MASTER or WORKER, in any case.
+	// +kubebuilder:default:=MASTER
 	// +kubebuilder:validation:Pattern=`^(?i:MASTER|WORKER)$`
 	// +kubebuilder:validation:MaxLength=6
 	// +optional
