@@ -1,0 +1,214 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gangtopology
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	testingclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+)
+
+var theGang = types.NamespacedName{Namespace: "ns", Name: "g"}
+
+// gateScene drives a gate step by step: time moves when told to, and the
+// gate's goroutine is replaced by calls of look.
+type gateScene struct {
+	*testing.T
+	handle   *fakeHandle
+	gate     *gate
+	clock    *testingclock.FakeClock
+	verdicts []string
+}
+
+func newGateScene(t *testing.T, minCount int32, pods int) *gateScene {
+	s := &gateScene{T: t, handle: newFakeHandle(minCount), clock: testingclock.NewFakeClock(epochZero)}
+	s.handle.addPods(pods)
+	s.gate = newPlugin(t, s.handle, &s.verdicts).gate
+	s.gate.clock = s.clock
+	return s
+}
+
+// arrive is what the engine and the gate's informer do with a new member.
+func (s *gateScene) arrive() bool {
+	passed := s.gate.admits(theGang, podNamed("p0"))
+	s.gate.wake(theGang)
+	return passed
+}
+
+// after lets time pass and the gate look.
+func (s *gateScene) after(d time.Duration) {
+	s.clock.Step(d)
+	s.gate.look(klog.Background(), theGang)
+}
+
+func (s *gateScene) wantActivations(want int) {
+	s.Helper()
+	if s.handle.activations != want {
+		s.Fatalf("%d activations, want %d", s.handle.activations, want)
+	}
+}
+
+// admitted is what the engine sees when it runs PreEnqueue on activation.
+func (s *gateScene) admitted() bool { return s.gate.admits(theGang, podNamed("p0")) }
+
+func TestGateLetsACompleteGangInOnce(t *testing.T) {
+	s := newGateScene(t, 2, 2)
+	if s.arrive() {
+		t.Fatal("a pod passed by itself: its siblings may not be queued yet")
+	}
+	s.after(settle)
+	s.wantActivations(1)
+	if !s.admitted() {
+		t.Fatal("the gang is not let in")
+	}
+	s.gate.takenUp(theGang)
+	if s.admitted() {
+		t.Fatal("the gate stays open after the planner took the gang up")
+	}
+}
+
+func TestGateWaitsForTheQuorum(t *testing.T) {
+	s := newGateScene(t, 3, 2)
+	s.arrive()
+	s.after(time.Hour)
+	s.wantActivations(0)
+	s.handle.addPods(1)
+	s.arrive()
+	s.after(settle)
+	s.wantActivations(1)
+}
+
+func TestGateWaitsForThePodGroup(t *testing.T) {
+	s := newGateScene(t, 1, 1)
+	group := s.handle.group
+	s.handle.group = nil
+	s.arrive()
+	s.after(time.Hour)
+	s.wantActivations(0)
+	s.handle.group = group
+	s.gate.wake(theGang)
+	s.after(settle)
+	s.wantActivations(1)
+}
+
+func TestGateRepeatsALostActivation(t *testing.T) {
+	s := newGateScene(t, 1, 1)
+	s.arrive()
+	s.after(settle)
+	s.after(firstRecheck)
+	s.after(2 * firstRecheck)
+	s.wantActivations(3)
+	s.gate.takenUp(theGang)
+	s.after(time.Hour)
+	s.wantActivations(3)
+}
+
+// refusedGang is a scene in which the planner has just said no.
+func refusedGang(t *testing.T) *gateScene {
+	s := newGateScene(t, 1, 1)
+	s.arrive()
+	s.after(settle)
+	s.gate.takenUp(theGang)
+	s.gate.refuse(theGang)
+	if s.admitted() {
+		t.Fatal("a refused gang passes")
+	}
+	return s
+}
+
+func TestGateKeepsARefusedGangUntilTheClusterChanges(t *testing.T) {
+	s := refusedGang(t)
+	s.after(lostEvent - time.Second)
+	s.wantActivations(1)
+	s.gate.changed()
+	s.after(firstRetry)
+	s.wantActivations(2)
+}
+
+func TestGateTriesARefusedGangAgainWhenAnEventWasLost(t *testing.T) {
+	s := refusedGang(t)
+	s.after(lostEvent)
+	s.wantActivations(2)
+}
+
+func TestGateSeesRoomThatCameFreeWhileThePlannerLooked(t *testing.T) {
+	s := newGateScene(t, 1, 1)
+	s.arrive()
+	s.after(settle)
+	s.gate.takenUp(theGang)
+	s.gate.changed()
+	s.gate.refuse(theGang)
+	s.after(firstRetry)
+	s.wantActivations(2)
+}
+
+func TestGateBacksOffFromAGangThatFailsAgainAndAgain(t *testing.T) {
+	s := refusedGang(t)
+	wait := firstRetry
+	for attempt := 2; attempt < 12; attempt++ {
+		s.gate.changed()
+		s.after(wait - time.Millisecond)
+		s.wantActivations(attempt - 1)
+		s.after(time.Millisecond)
+		s.wantActivations(attempt)
+		s.gate.takenUp(theGang)
+		s.gate.refuse(theGang)
+		wait = min(lastRetry, 2*wait)
+	}
+	s.gate.placed(theGang)
+	s.admitted()
+	s.gate.wake(theGang)
+	s.after(settle)
+	s.wantActivations(12)
+}
+
+func TestGateRequeuesAGangThatAnotherPluginRefused(t *testing.T) {
+	s := newGateScene(t, 1, 1)
+	s.arrive()
+	s.after(settle)
+	s.gate.takenUp(theGang)
+	if s.admitted() { // the engine puts the pods back
+		t.Fatal("the gang passes without backing off")
+	}
+	s.after(firstRetry)
+	s.wantActivations(2)
+}
+
+func TestGateReportsMixedPriorities(t *testing.T) {
+	s := newGateScene(t, 2, 2)
+	s.handle.pods["p1"].Spec.Priority = ptr.To[int32](7)
+	s.arrive()
+	s.after(settle)
+	s.wantActivations(0)
+	if len(s.verdicts) != 1 || !strings.Contains(s.verdicts[0], "GangPlaced=False: the pods of gang g differ in priority (0 and, of pod p1, 7)") {
+		t.Errorf("verdicts %q", s.verdicts)
+	}
+}
+
+func TestGateKeepsAnEventThatComesWhileItLooks(t *testing.T) {
+	s := newGateScene(t, 2, 1)
+	s.arrive()
+	s.clock.Step(settle)
+	if !s.gate.isDue(theGang) || s.gate.complete(theGang) {
+		t.Fatal("want a gang that is due and not complete")
+	}
+	s.handle.addPods(1)
+	s.arrive() // between the look and its end
+	s.gate.rest(theGang)
+	s.after(settle)
+	s.wantActivations(1)
+}
+
+func TestGateForgetsADeletedGang(t *testing.T) {
+	s := refusedGang(t)
+	s.gate.forget(s.handle.group)
+	if len(s.gate.gangs) != 0 || len(s.gate.report.last) != 0 {
+		t.Errorf("still remembered: %v %v", s.gate.gangs, s.gate.report.last)
+	}
+}

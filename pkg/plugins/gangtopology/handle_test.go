@@ -1,0 +1,153 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gangtopology
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/ptr"
+)
+
+// fakeHandle is the scheduler as far as gate and barrier see it: one group,
+// its pods, and what is done to them.
+type fakeHandle struct {
+	framework.Framework
+	group       *schedulingv1beta1.PodGroup
+	pods        map[string]*v1.Pod
+	activations int
+	waiting     map[types.UID]*fakeWaiting
+	events      []string
+}
+
+func newFakeHandle(minCount int32) *fakeHandle {
+	return &fakeHandle{
+		pods:    map[string]*v1.Pod{},
+		waiting: map[types.UID]*fakeWaiting{},
+		group: &schedulingv1beta1.PodGroup{
+			ObjectMeta: metav1.ObjectMeta{Name: "g", Namespace: "ns", UID: "g-uid"},
+			Spec: schedulingv1beta1.PodGroupSpec{
+				Priority: ptr.To[int32](0),
+				SchedulingPolicy: schedulingv1beta1.PodGroupSchedulingPolicy{
+					Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: minCount},
+				},
+			},
+		},
+	}
+}
+
+func (h *fakeHandle) addPods(n int) {
+	for range n {
+		pod := podNamed(fmt.Sprintf("p%d", len(h.pods)))
+		h.pods[pod.Name] = pod
+	}
+}
+
+func podNamed(name string) *v1.Pod {
+	group := "g"
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: types.UID(name)},
+		Spec:       v1.PodSpec{Priority: ptr.To[int32](0), SchedulingGroup: &v1.PodSchedulingGroup{PodGroupName: &group}},
+	}
+}
+
+func (h *fakeHandle) Activate(klog.Logger, map[string]*v1.Pod)  { h.activations++ }
+func (h *fakeHandle) PodGroupManager() fwk.PodGroupManager      { return fakeGroups{handle: h} }
+func (h *fakeHandle) EventRecorder() events.EventRecorderLogger { return &fakeRecorder{handle: h} }
+func (h *fakeHandle) GetWaitingPod(uid types.UID) fwk.WaitingPod {
+	if pod, ok := h.waiting[uid]; ok {
+		return pod
+	}
+	return nil
+}
+
+type fakeGroups struct {
+	fwk.PodGroupManager
+	handle *fakeHandle
+}
+
+func (g fakeGroups) PodGroups() fwk.PodGroupLister           { return fakeLister(g) }
+func (g fakeGroups) PodGroupStates() fwk.PodGroupStateLister { return fakeStates(g) }
+
+type fakeLister struct {
+	fwk.PodGroupManager
+	handle *fakeHandle
+}
+
+func (l fakeLister) Get(_, name string) (*schedulingv1beta1.PodGroup, error) {
+	if l.handle.group == nil {
+		return nil, apierrors.NewNotFound(schema.GroupResource{}, name)
+	}
+	return l.handle.group, nil
+}
+
+type fakeStates struct {
+	fwk.PodGroupManager
+	handle *fakeHandle
+}
+
+func (s fakeStates) Get(string, string) (fwk.PodGroupState, error) {
+	return fakeState{pods: s.handle.pods}, nil
+}
+
+type fakeState struct {
+	fwk.PodGroupState
+	pods map[string]*v1.Pod
+}
+
+func (s fakeState) AllPodsCount() int                   { return len(s.pods) }
+func (s fakeState) UnscheduledPods() map[string]*v1.Pod { return s.pods }
+
+type fakeWaiting struct {
+	fwk.WaitingPod
+	mu      sync.Mutex
+	verdict string
+}
+
+func (w *fakeWaiting) Allow(string) { w.set("allowed") }
+func (w *fakeWaiting) Reject(string, string) bool {
+	w.set("rejected")
+	return true
+}
+
+func (w *fakeWaiting) set(verdict string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.verdict = verdict
+}
+
+type fakeRecorder struct {
+	events.EventRecorderLogger
+	handle *fakeHandle
+}
+
+func (r *fakeRecorder) Eventf(_, _ runtime.Object, kind, reason, _, note string, args ...any) {
+	r.handle.events = append(r.handle.events, fmt.Sprintf("%s %s: %s", kind, reason, fmt.Sprintf(note, args...)))
+}
+
+// newPlugin is a plugin on the fake handle, its verdicts collected.
+func newPlugin(t *testing.T, handle *fakeHandle, verdicts *[]string) *Plugin {
+	t.Helper()
+	report := newReporter(handle, func(_ *schedulingv1beta1.PodGroup, c metav1.Condition) {
+		if verdicts != nil {
+			*verdicts = append(*verdicts, fmt.Sprintf("%s=%s: %s", c.Type, c.Status, c.Message))
+		}
+	})
+	return &Plugin{handle: handle, gate: newGate(handle, report), report: report}
+}
+
+var epochZero = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
