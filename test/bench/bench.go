@@ -14,9 +14,10 @@ import (
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 	podgroups "sigs.k8s.io/scheduler-plugins/pkg/generated/clientset/versioned"
 
@@ -89,7 +90,7 @@ func (b *bench) prepare(ctx context.Context, o options) error {
 
 // tutti: pods bear the pod-group label, the CRD's PodGroup completes them.
 func (b *bench) tutti(ctx context.Context, namespace string) (time.Duration, error) {
-	scheduler, err := b.plane.StartScheduler("--leader-elect=false", "--kubeconfig="+b.plane.Kubeconfig)
+	scheduler, err := b.plane.StartScheduler("--leader-elect=false", "--kubeconfig="+b.plane.Kubeconfig, "--v=4")
 	if err != nil {
 		return 0, err
 	}
@@ -163,36 +164,45 @@ func (b *bench) gang(ctx context.Context, namespace string, shape func(*v1.Pod),
 	}); err != nil {
 		return 0, fmt.Errorf("creating pods: %w", err)
 	}
-	bindings, err := b.client.CoreV1().Pods(namespace).Watch(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	bound, err := b.watchBound(ctx, namespace)
 	if err != nil {
 		return 0, err
 	}
-	defer bindings.Stop()
 	begin := time.Now()
 	done := make(chan error, 1)
 	go func() { done <- complete(ctx) }()
-	if err := b.untilBound(bindings); err != nil {
-		return 0, err
+	select {
+	case <-bound:
+	case <-ctx.Done():
+		return 0, errors.Join(fmt.Errorf("not all pods bound: %w", ctx.Err()), b.plane.Failure())
 	}
 	took := time.Since(begin)
 	return took, <-done
 }
 
-func (b *bench) untilBound(bindings watch.Interface) error {
+// watchBound returns a channel that is closed when all pods are bound.
+func (b *bench) watchBound(ctx context.Context, namespace string) (<-chan struct{}, error) {
+	done := make(chan struct{})
 	bound := map[string]bool{}
-	for event := range bindings.ResultChan() {
-		pod, ok := event.Object.(*v1.Pod)
-		if !ok {
-			return fmt.Errorf("watching bindings: %v", event.Object)
+	informer := informers.NewSharedInformerFactoryWithOptions(b.client, 0, informers.WithNamespace(namespace)).Core().V1().Pods().Informer()
+	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(_, object any) {
+		pod := object.(*v1.Pod)
+		if pod.Spec.NodeName == "" || bound[pod.Name] {
+			return
 		}
-		if pod.Spec.NodeName != "" {
-			bound[pod.Name] = true
-		}
+		bound[pod.Name] = true
 		if len(bound) == b.pods {
-			return nil
+			close(done)
 		}
+	}})
+	if err != nil {
+		return nil, err
 	}
-	return errors.Join(fmt.Errorf("%d of %d pods were bound when the watch ended", len(bound), b.pods), b.plane.Failure())
+	go informer.RunWithContext(ctx)
+	if !cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
+		return nil, ctx.Err()
+	}
+	return done, nil
 }
 
 // remove frees the nodes at once and waits until that is so, also when the
