@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package clusterview
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
+	"github.com/tutti-project/tutti/pkg/apis/tutti"
+	"github.com/tutti-project/tutti/pkg/placement"
+)
+
+func gpus(n int) v1.ResourceList {
+	return v1.ResourceList{"nvidia.com/gpu": *resource.NewQuantity(int64(n), resource.DecimalSI)}
+}
+
+func replica(kind string, index int, requests v1.ResourceList) *v1.Pod {
+	pod := podAsking(fmt.Sprintf("job-%s-%d", kind, index), requests)
+	pod.Labels = map[string]string{kubeflowv1.ReplicaTypeLabel: kind, kubeflowv1.ReplicaIndexLabel: fmt.Sprint(index)}
+	return pod
+}
+
+// drawn is "name: pods" a role.
+func drawn(roles []Role) []string {
+	var lines []string
+	for _, role := range roles {
+		var names []string
+		for _, pod := range role.Pods {
+			names = append(names, pod.Name)
+		}
+		lines = append(lines, role.Name+": "+strings.Join(names, " "))
+	}
+	return lines
+}
+
+func TestRolesOf(t *testing.T) {
+	tolerant := podAsking("b", gpus(1))
+	tolerant.Spec.Tolerations = []v1.Toleration{{Key: "gpu"}}
+	cases := map[string]struct {
+		pods []*v1.Pod
+		want []string
+	}{
+		"replica types in rank order": {
+			[]*v1.Pod{replica("worker", 10, gpus(1)), replica("worker", 2, gpus(1)), replica("ps", 0, nil)},
+			[]string{"ps: job-ps-0", "worker: job-worker-2 job-worker-10"},
+		},
+		"hand-made pods of one shape in natural order": {
+			[]*v1.Pod{podAsking("a-10", gpus(1)), podAsking("a-9", gpus(1))},
+			[]string{"pod: a-9 a-10"},
+		},
+		"hand-made pods of two shapes": {
+			[]*v1.Pod{podAsking("a", gpus(1)), podAsking("c", gpus(2)), podAsking("d", gpus(1))},
+			[]string{"pod (like a): a d", "pod (like c): c"},
+		},
+		"what filters look at tells pods apart": {
+			[]*v1.Pod{podAsking("a", gpus(1)), tolerant},
+			[]string{"pod (like a): a", "pod (like b): b"},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, drawn(RolesOf(tc.pods))); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestVectors(t *testing.T) {
+	roles := RolesOf([]*v1.Pod{
+		replica("ps", 0, v1.ResourceList{v1.ResourceCPU: resource.MustParse("250m")}),
+		replica("worker", 0, gpus(8)),
+	})
+	names := Resources(roles)
+	if diff := cmp.Diff([]string{"cpu", "nvidia.com/gpu", "pods"}, names); diff != "" {
+		t.Fatalf("resources: -want +got:\n%s", diff)
+	}
+	if diff := cmp.Diff([]int64{250, 0, 1}, roles[0].Vector(names)); diff != "" {
+		t.Errorf("ps: -want +got:\n%s", diff)
+	}
+	if diff := cmp.Diff([]int64{0, 8, 1}, roles[1].Vector(names)); diff != "" {
+		t.Errorf("worker: -want +got:\n%s", diff)
+	}
+}
+
+func TestConstraintOf(t *testing.T) {
+	tree := NewBuilder(rackLevel).Build(nil).Tree // cluster, rack, host
+	cases := map[string]struct {
+		annotations map[string]string
+		want        placement.Constraint
+		error       string
+	}{
+		"nothing asked":         {nil, placement.Constraint{}, ""},
+		"by name":               {map[string]string{tutti.RequiredTopologyAnnotation: "rack"}, placement.Constraint{Required: 1}, ""},
+		"by node label":         {map[string]string{tutti.PreferredTopologyAnnotation: "kubernetes.io/hostname"}, placement.Constraint{Preferred: 2}, ""},
+		"both":                  {map[string]string{tutti.RequiredTopologyAnnotation: "rack", tutti.PreferredTopologyAnnotation: "host"}, placement.Constraint{Required: 1, Preferred: 2}, ""},
+		"an unknown level":      {map[string]string{tutti.RequiredTopologyAnnotation: "rak"}, placement.Constraint{}, `annotation tutti.dev/required-topology: "rak" is no level of this cluster; the levels are cluster, rack, host`},
+		"an empty level is unknown": {map[string]string{tutti.PreferredTopologyAnnotation: ""}, placement.Constraint{}, `annotation tutti.dev/preferred-topology: "" is no level`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := ConstraintOf(tree, tc.annotations)
+			if tc.error != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.error) {
+					t.Errorf("error %v, want %q", err, tc.error)
+				}
+				return
+			}
+			if diff := cmp.Diff(tc.want, got); err != nil || diff != "" {
+				t.Errorf("error %v, -want +got:\n%s", err, diff)
+			}
+		})
+	}
+}
