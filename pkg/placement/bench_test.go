@@ -54,7 +54,7 @@ func BenchmarkPlanNo(b *testing.B) {
 			benchmark(b, benchProblem(hosts, worker(hosts)), false)
 		})
 		b.Run(fmt.Sprintf("hosts=%d/jointly", hosts), func(b *testing.B) {
-			// Each worker leaves room for one server of the 24 cores asked; one is too many.
+			// A host takes one worker or one server; there is one server too many.
 			whole := hosts - (hosts+2)/3
 			benchmark(b, benchProblem(hosts, Role{Name: "worker", Pods: whole, Minimum: whole, Request: []int64{90_000, 8, 1}},
 				Role{Name: "ps", Pods: hosts - whole + 1, Minimum: hosts - whole + 1, Request: []int64{90_000, 0, 1}}), false)

@@ -86,14 +86,18 @@ func keep(parts []int, wanted func(int) bool) []int {
 	return slices.DeleteFunc(slices.Clone(parts), func(k int) bool { return !wanted(k) })
 }
 
-// fewestJointly chooses few parts that hold all roles at once, given that all
-// of them together do. It adds to what the sums demand until the roles fit
-// jointly, then drops what is not needed. The result always fits; that it is
-// the fewest is not promised.
+// maxTries bounds, per level, the search for the fewest sub-domains: a choice
+// counts for one, and for each of its hosts if they have to be packed.
+const maxTries = 1 << 14
+
+// fewestJointly chooses the fewest parts that hold all roles at once, given
+// that all of them together do. It adds to what the sums demand until the roles
+// fit jointly, drops what is not needed, and tries all smaller choices, as long
+// as they are few: with many parts it may end with more than the fewest.
 func (pl *planner) fewestJointly(need []int64, t int, parts []int) []int {
 	tr := &pl.tiers[t]
 	chosen := pl.fewest(need, t, parts)
-	least := len(chosen)
+	least := pl.spread(need, t, parts)
 	for more := 1; len(chosen) < len(parts) && !pl.fits(need, pl.hostsOf(t, chosen), &pl.coverSteps); more *= 2 {
 		// Add those with the most room for the role that came short.
 		var keys []key
@@ -110,62 +114,59 @@ func (pl *planner) fewestJointly(need []int64, t int, parts []int) []int {
 	}
 	for i := len(chosen) - 1; i >= 0 && len(chosen) > least; i-- {
 		fewer := slices.Delete(slices.Clone(chosen), i, i+1)
-		if pl.fits(need, pl.hostsOf(t, fewer), &pl.coverSteps) {
+		if pl.partsHold(need, t, fewer) && pl.fits(need, pl.hostsOf(t, fewer), &pl.coverSteps) {
 			chosen = fewer
+		}
+	}
+	if tr.anchored == nil {
+		for tries, size := maxTries, least; size < len(chosen) && tries > 0; size++ {
+			if fewer := pl.choose(need, t, parts, size, &tries); fewer != nil {
+				return fewer
+			}
 		}
 	}
 	return chosen
 }
 
-// key orders domains by preference, packed so that sorting thousands is cheap:
-// class, then most slots, then fewest devices, then tree order.
-//
-//	63..61 class   60..37 maxSlots-slots   36..21 devices   20..0 domain
-type key uint64
-
-const (
-	maxSlots   = 1<<24 - 1 // beyond the pods of any gang
-	maxDevices = 1<<16 - 1
-	maxDomains = 1<<21 - 1
-)
-
-func newKey(class int, slots, devices int64, domain int) key {
-	return key(class)<<61 | key(maxSlots-min(slots, maxSlots))<<37 | key(min(devices, maxDevices))<<21 | key(domain)
+// choose finds the first choice of so many parts, in tree order, that holds all
+// roles at once; nil if there is none or the tries are used up.
+func (pl *planner) choose(need []int64, t int, parts []int, size int, tries *int) []int {
+	var chosen []int
+	var extend func(from int) bool
+	extend = func(from int) bool {
+		if len(chosen) == size {
+			*tries--
+			if !pl.partsHold(need, t, chosen) {
+				return false
+			}
+			hosts := pl.hostsOf(t, chosen)
+			*tries -= len(hosts)
+			return pl.fits(need, hosts, &pl.coverSteps)
+		}
+		for i := from; i <= len(parts)-size+len(chosen) && *tries > 0; i++ {
+			chosen = append(chosen, parts[i])
+			if extend(i + 1) {
+				return true
+			}
+			chosen = chosen[:len(chosen)-1]
+		}
+		return false
+	}
+	if extend(0) {
+		return chosen
+	}
+	return nil
 }
 
-func (k key) class() int   { return int(k >> 61) }
-func (k key) slots() int64 { return maxSlots - int64(k>>37&maxSlots) }
-func (k key) domain() int  { return int(k & maxDomains) }
-
-// bestFit takes need slots from as few domains as possible, class by class: the
-// largest as a whole, and at last the smallest that is enough. take may refuse
-// a domain; then the next best is offered. It returns what is still missing.
-func bestFit(keys []key, need int64, take func(domain int, slots int64) bool) int64 {
-	slices.Sort(keys)
-	for need > 0 && len(keys) > 0 {
-		if keys[0].slots() < need {
-			if take(keys[0].domain(), keys[0].slots()) {
-				need -= keys[0].slots()
-			}
-			keys = keys[1:]
-			continue
+// partsHold says whether the parts' sums hold each role by itself.
+func (pl *planner) partsHold(need []int64, t int, parts []int) bool {
+	for r, n := range need {
+		for _, k := range parts {
+			n -= pl.tiers[t].slots[r][k]
 		}
-		// The first is enough: offer all those of its class with the least
-		// slots that still are.
-		last := len(keys)
-		for last > 0 && (keys[last-1].class() != keys[0].class() || keys[last-1].slots() < need) {
-			last--
+		if n > 0 {
+			return false
 		}
-		first := last - 1
-		for first > 0 && keys[first-1].slots() == keys[last-1].slots() {
-			first--
-		}
-		for _, k := range keys[first:last] {
-			if take(k.domain(), need) {
-				return 0
-			}
-		}
-		keys = slices.Delete(keys, first, last)
 	}
-	return need
+	return true
 }

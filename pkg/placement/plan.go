@@ -10,8 +10,8 @@
 //     summed up for every domain.
 //  2. Search (search.go): domains from the narrowest level up to the required
 //     one, the tightest first; a domain whose sums are too small is out at once.
-//  3. Cover (cover.go): inside the domain, level by level, as few sub-domains
-//     as hold the gang; the last of them is the one that it fills best.
+//  3. Cover (cover.go, bestfit.go): inside the domain, level by level, as few
+//     sub-domains as hold the gang; the last is the one that it fills best.
 //  4. Pack (pack.go): pods onto hosts, all roles against the same capacity.
 //     Where the quick packing finds no room, the exact one (exact.go) decides.
 //
@@ -23,6 +23,9 @@
 //	P4  A "no" that is not Bounded means that no assignment exists.
 //	P5  No domain of a narrower level than the one found holds the gang, unless
 //	    a preferred level made the search begin above it, or Bounded is set.
+//	    Where roles or eligibility differ, tightness and spread of a domain are
+//	    judged by sums: upper bounds, which may prefer a domain of the same level
+//	    that another would beat.
 //	P6  Equal problems have equal decisions.
 //
 // The package knows nothing of Kubernetes objects, nor of what a level is called.

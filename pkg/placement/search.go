@@ -71,7 +71,7 @@ func (pl *planner) candidates(need []int64, t int, scope topology.Domain) []cand
 			c.tight[0], c.tight[1] = c.tight[1], c.tight[0]
 		}
 		if preferred > t {
-			c.spread = pl.spread(need, preferred, d)
+			c.spread = pl.spread(need, preferred, pl.within(t, []int{k}, preferred))
 		}
 		list = append(list, c)
 	}
@@ -91,14 +91,15 @@ func (pl *planner) sumsHold(need []int64, t, k int) bool {
 	return true
 }
 
-// spread is how many domains of the tier the gang needs within d: exact for one
-// role, a lower bound for several.
-func (pl *planner) spread(need []int64, t int, d topology.Domain) int {
-	first, last := pl.domainAt(t, d.First), pl.domainAt(t, d.Last-1)+1
+// spread is how many of the tier's parts the gang needs: exact for one role, a
+// lower bound for several.
+func (pl *planner) spread(need []int64, t int, parts []int) int {
 	most := 0
-	sizes := make([]int64, 0, last-first)
+	sizes := make([]int64, len(parts))
 	for r, n := range need {
-		sizes = append(sizes[:0], pl.tiers[t].slots[r][first:last]...)
+		for i, k := range parts {
+			sizes[i] = pl.tiers[t].slots[r][k]
+		}
 		slices.Sort(sizes)
 		count := 0
 		for i := len(sizes) - 1; n > 0 && i >= 0; i-- {

@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import "slices"
+
+// key orders domains by preference, packed so that sorting thousands is cheap:
+// class, then most slots, then fewest devices, then tree order.
+//
+//	63..61 class   60..37 maxSlots-slots   36..21 devices   20..0 domain
+type key uint64
+
+const (
+	maxSlots   = 1<<24 - 1 // beyond the pods of any gang
+	maxDevices = 1<<16 - 1
+	maxDomains = 1<<21 - 1
+)
+
+func newKey(class int, slots, devices int64, domain int) key {
+	return key(class)<<61 | key(maxSlots-min(slots, maxSlots))<<37 | key(min(devices, maxDevices))<<21 | key(domain)
+}
+
+func (k key) class() int   { return int(k >> 61) }
+func (k key) slots() int64 { return maxSlots - int64(k>>37&maxSlots) }
+func (k key) domain() int  { return int(k & maxDomains) }
+
+// bestFit takes need slots from as few domains as possible, class by class: the
+// largest as a whole, and at last the smallest that is enough. take may refuse
+// a domain; then the next best is offered. It returns what is still missing.
+func bestFit(keys []key, need int64, take func(domain int, slots int64) bool) int64 {
+	slices.Sort(keys)
+	for need > 0 && len(keys) > 0 {
+		if keys[0].slots() < need {
+			if take(keys[0].domain(), keys[0].slots()) {
+				need -= keys[0].slots()
+			}
+			keys = keys[1:]
+			continue
+		}
+		// The first is enough: offer all those of its class with the least
+		// slots that still are.
+		last := len(keys)
+		for last > 0 && (keys[last-1].class() != keys[0].class() || keys[last-1].slots() < need) {
+			last--
+		}
+		first := last - 1
+		for first > 0 && keys[first-1].slots() == keys[last-1].slots() {
+			first--
+		}
+		for _, k := range keys[first:last] {
+			if take(k.domain(), need) {
+				return 0
+			}
+		}
+		keys = slices.Delete(keys, first, last)
+	}
+	return need
+}

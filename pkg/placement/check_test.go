@@ -1,0 +1,266 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tutti-project/tutti/pkg/topology"
+)
+
+// check plans, and compares the decision with the promises and with the twin.
+func check(t *testing.T, p Problem) Decision {
+	t.Helper()
+	before := fmt.Sprint(p.Free)
+	d := Plan(askedOnce(t, p))
+	if diff := cmp.Diff(d, Plan(p)); diff != "" {
+		t.Errorf("equal problems, different decisions:\n%s", diff)
+	}
+	if fmt.Sprint(p.Free) != before {
+		t.Error("Plan wrote to the problem")
+	}
+	if d.Bounded {
+		t.Error("the limit was reached on a small problem")
+	}
+	if d.Explain(p) == "" {
+		t.Error("no explanation")
+	}
+	full, minimum := make([]int, len(p.Roles)), make([]int, len(p.Roles))
+	for r, role := range p.Roles {
+		full[r], minimum[r] = role.Pods, role.Minimum
+	}
+	last := len(p.Tree.Levels()) - 1
+	_, fits := twinLevel(p, minimum, last)
+	// A gang without pods stands nowhere, wherever its anchors are.
+	if fits = fits || !slices.ContainsFunc(full, positive); fits != (d.Hosts != nil) {
+		t.Errorf("placed: %v, but an assignment exists: %v", d.Hosts != nil, fits)
+		return d
+	}
+	if !fits {
+		checkRejections(t, p, d, minimum)
+		return d
+	}
+	left := checkPlaced(t, p, d)
+	start := last
+	if p.Constraint.Preferred > 0 {
+		start = max(p.Constraint.Preferred, p.Constraint.Required)
+	}
+	level, whole := twinLevel(p, full, start)
+	switch {
+	case !slices.ContainsFunc(full, positive):
+	case whole:
+		if d.Level < level {
+			t.Errorf("placed at level %d, but a domain of level %d holds the gang", d.Level, level)
+		}
+		checkFewest(t, p, d, full, level)
+		checkTightest(t, p, d, level)
+	default:
+		checkExtras(t, p, d, left)
+	}
+	return d
+}
+
+func positive(n int) bool { return n > 0 }
+
+// askedOnce makes asking for the same role and host twice a failure.
+func askedOnce(t *testing.T, p Problem) Problem {
+	p.Roles = slices.Clone(p.Roles)
+	for r := range p.Roles {
+		oracle := p.Roles[r].Eligible
+		if oracle == nil {
+			continue
+		}
+		asked := make(map[int]bool)
+		p.Roles[r].Eligible = func(h int) (bool, string) {
+			if asked[h] {
+				t.Errorf("role %d, host %d: asked twice", r, h)
+			}
+			asked[h] = true
+			return oracle(h)
+		}
+	}
+	return p
+}
+
+// checkPlaced checks P1 to P3 and the order of ranks, and returns what is left.
+func checkPlaced(t *testing.T, p Problem, d Decision) [][]int64 {
+	t.Helper()
+	left := make([][]int64, len(p.Free))
+	for h := range left {
+		left[h] = slices.Clone(p.Free[h])
+	}
+	around := p.Tree.Domain(d.Domain)
+	if around.Level != d.Level {
+		t.Errorf("domain %d is of level %d, not %d", d.Domain, around.Level, d.Level)
+	}
+	used := slices.Clone(p.Anchors)
+	for r, role := range p.Roles {
+		if len(d.Hosts[r]) != role.Pods {
+			t.Errorf("role %d: %d ranks for %d pods", r, len(d.Hosts[r]), role.Pods)
+		}
+		for rank, h := range d.Hosts[r] {
+			switch {
+			case h == Unplaced && rank < role.Minimum:
+				t.Errorf("role %d: rank %d is of the minimum, but not placed", r, rank)
+			case h == Unplaced:
+			case rank > 0 && h < d.Hosts[r][rank-1]:
+				t.Errorf("role %d: rank %d is out of order: %v", r, rank, d.Hosts[r])
+			case !twinEligible(role, h):
+				t.Errorf("role %d: host %d is not eligible", r, h)
+			case !twinHasRoom(role, left[h]):
+				t.Errorf("role %d: host %d is above its capacity", r, h)
+			default:
+				twinTake(role, left[h], 1)
+				used = append(used, h)
+			}
+		}
+	}
+	for _, h := range used {
+		if h < around.First || h >= around.Last {
+			t.Errorf("host %d is outside the decision's domain", h)
+		}
+	}
+	if len(used) > len(p.Anchors) && d.Level < p.Constraint.Required {
+		t.Errorf("placed at level %d, outside the required level %d", d.Level, p.Constraint.Required)
+	}
+	return left
+}
+
+// checkExtras checks that a pod was left out only where no room is left.
+func checkExtras(t *testing.T, p Problem, d Decision, left [][]int64) {
+	t.Helper()
+	scope := p.Tree.Domain(0)
+	if first := p.Tree.Domain(d.Domain); d.Level >= p.Constraint.Required {
+		scope = p.Tree.Domain(p.Tree.DomainOf(first.First, p.Constraint.Required))
+	}
+	for r, role := range p.Roles {
+		if !slices.Contains(d.Hosts[r], Unplaced) || d.Level < p.Constraint.Required {
+			continue
+		}
+		for h := scope.First; h < scope.Last; h++ {
+			if twinEligible(role, h) && twinHasRoom(role, left[h]) {
+				t.Errorf("role %d has unplaced pods, but host %d has room", r, h)
+			}
+		}
+	}
+}
+
+// checkFewest checks, where the twin can tell, that the fewest sub-domains are
+// used: those of the preferred level if that is below, or else of the next.
+func checkFewest(t *testing.T, p Problem, d Decision, full []int, level int) {
+	t.Helper()
+	ask := slices.ContainsFunc(p.Roles, func(r Role) bool { return r.Eligible != nil })
+	if ask || len(p.Anchors) > 0 || d.Level != level {
+		return
+	}
+	inner := level + 1
+	switch {
+	case p.Constraint.Preferred > level:
+		inner = p.Constraint.Preferred
+		// Of several roles only a lower bound is compared between domains.
+		if len(p.Roles) == 1 && p.Roles[0].Request[len(p.Resources)-1] > 0 {
+			if got, want := domainsUsed(p, d, inner), twinFewest(p, full, level, inner); got != want {
+				t.Errorf("%d domains of the preferred level used, %d are enough", got, want)
+			}
+		}
+	case inner < len(p.Tree.Levels()) && len(p.Tree.Domains(inner)) < p.Tree.Hosts():
+		got := domainsUsed(p, d, inner)
+		for k := 1; k < got; k++ {
+			if fitsIn(p, full, p.Tree.Domain(d.Domain), inner, k) {
+				t.Errorf("%d domains of level %d used, %d are enough", got, inner, k)
+				break
+			}
+		}
+	}
+}
+
+// checkTightest checks that a gang of one role with devices, which was free to
+// choose among the domains of the level, took the one with the least slots.
+func checkTightest(t *testing.T, p Problem, d Decision, level int) {
+	t.Helper()
+	role := p.Roles[0]
+	if len(p.Roles) > 1 || role.Eligible != nil || len(p.Anchors) > 0 || d.Level != level ||
+		p.Constraint.Preferred > level || role.Request[len(p.Resources)-1] == 0 {
+		return
+	}
+	slots := func(dom topology.Domain) (n int64) {
+		for h := dom.First; h < dom.Last; h++ {
+			n += slotsIn(p.Free[h], role)
+		}
+		return n
+	}
+	used := p.Tree.Domain(d.Domain)
+	for _, o := range p.Tree.Domains(level) {
+		if s := slots(o); s >= int64(role.Pods) && s < slots(used) {
+			t.Errorf("domain %d was chosen, but domain %d is tighter", used.ID, o.ID)
+		}
+	}
+}
+
+// fitsIn says whether k domains of the inner level within d hold the gang.
+func fitsIn(p Problem, want []int, d topology.Domain, inner, k int) bool {
+	var parts []topology.Domain
+	for _, o := range p.Tree.Domains(inner) {
+		if d.First <= o.First && o.Last <= d.Last {
+			parts = append(parts, o)
+		}
+	}
+	for set := range 1 << len(parts) {
+		var hosts []int
+		size := 0
+		for i, o := range parts {
+			if set&(1<<i) != 0 {
+				hosts = append(hosts, twinHosts(o.First, o.Last)...)
+				size++
+			}
+		}
+		if size == k && twinFits(p, want, hosts) {
+			return true
+		}
+	}
+	return false
+}
+
+func domainsUsed(p Problem, d Decision, level int) int {
+	seen := make(map[int]bool)
+	for _, ranks := range d.Hosts {
+		for _, h := range ranks {
+			if h != Unplaced {
+				seen[p.Tree.DomainOf(h, level)] = true
+			}
+		}
+	}
+	return len(seen)
+}
+
+// checkRejections checks that what a domain is said to have room for fits, that
+// it is not everything, and that the nearest comes first.
+func checkRejections(t *testing.T, p Problem, d Decision, minimum []int) {
+	t.Helper()
+	if got, want := len(d.Rejections), len(twinCandidates(p, p.Constraint.Required)); got != want {
+		t.Errorf("%d rejections for %d domains", got, want)
+	}
+	before := 0
+	for i, rj := range d.Rejections {
+		missing := 0
+		for r := range minimum {
+			missing += minimum[r] - rj.Room[r]
+		}
+		dom := p.Tree.Domain(rj.Domain)
+		if missing <= 0 || len(rj.Shortages) == 0 {
+			t.Errorf("domain %d is rejected, but nothing is missing", rj.Domain)
+		}
+		if missing < before {
+			t.Errorf("domain %d is nearer to fitting than the one before", rj.Domain)
+		}
+		if i == 0 && !twinFits(p, rj.Room, twinHosts(dom.First, dom.Last)) {
+			t.Errorf("domain %d does not have the room it is said to have: %v", rj.Domain, rj.Room)
+		}
+		before = missing
+	}
+}
