@@ -20,11 +20,10 @@ func bringUp(ctx context.Context, out *screen, dir string) (*controlplane.Contro
 		what string
 		do   func() error
 	}{
-		{"etcd, kube-apiserver (stock), kube-controller-manager, KWOK", func() (err error) {
+		{"etcd, kube-apiserver (stock) with Tutti's CRDs and RBAC, kube-controller-manager, KWOK", func() (err error) {
 			plane, err = controlplane.Start(ctx, controlplane.Options{Dir: dir})
 			return err
 		}},
-		{"Tutti's CRDs and RBAC", func() error { return plane.Install(ctx) }},
 		{fmt.Sprintf("%d simulated nodes of %d GPUs: %d spines, %d racks", machines.Nodes(), machines.GPUsPerNode,
 			machines.Spines, machines.Spines*machines.RacksPerSpine), func() error { return plane.CreateNodes(ctx, machines) }},
 		{"tutti-scheduler and tutti-controller, each as its service account", func() error {

@@ -56,7 +56,6 @@ func startTutti(ctx context.Context, dir string) (*controlplane.ControlPlane, er
 		return nil, err
 	}
 	steps := []func() error{
-		func() error { return plane.Install(ctx) },
 		func() error { return plane.CreateNodes(ctx, controlplane.Small) },
 		func() error { _, err := plane.StartScheduler(); return err },
 		func() error { _, err := plane.StartController(); return err },

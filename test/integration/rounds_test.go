@@ -24,40 +24,45 @@ const (
 func TestOfTwoGangsThatDoNotFitTogetherOneRuns(t *testing.T) {
 	s := newScene(t, shared)
 	for i := range rounds {
-		a, b := fmt.Sprintf("a%d", i), fmt.Sprintf("b%d", i)
-		var winner, loser string
-		s.run([]step{
-			{
-				name: "both at once",
-				do:   func(ctx context.Context) error { return s.createBoth(ctx, a, b) },
-				check: func(ctx context.Context) error {
-					winner, loser = a, b
-					if s.bound(a, most)(ctx) != nil {
-						winner, loser = b, a
-					}
-					return all(s.bound(winner, most), s.refused(loser, most))(ctx)
-				},
-			},
-			{
-				name:  "the first is deleted, the second starts",
-				do:    func(ctx context.Context) error { return s.deleteJob(ctx, winner) },
-				check: s.bound(loser, most),
-			},
-			{
-				name:  "the second is deleted",
-				do:    func(ctx context.Context) error { return s.deleteJob(ctx, loser) },
-				check: s.gone(a, b),
-			},
-		})
-		s.expectWhole(t, a, most)
-		s.expectWhole(t, b, most)
-		left, _ := s.goneSince(winner)
-		if came, _ := s.boundSince(loser); came.Before(left) {
-			t.Errorf("round %d: a pod of %s was bound at %s, before %s went at %s", i, loser, came, winner, left)
-		}
+		s.round(fmt.Sprintf("a%d", i), fmt.Sprintf("b%d", i))
 		if t.Failed() {
+			t.Logf("in round %d of %d", i+1, rounds)
 			return
 		}
+	}
+}
+
+// round lets two gangs compete, then the first leave and the second come in.
+func (s *scene) round(a, b string) {
+	var winner, loser string
+	s.run([]step{{
+		name: "both at once",
+		do:   func(ctx context.Context) error { return s.createBoth(ctx, a, b) },
+		check: func(ctx context.Context) error {
+			winner, loser = a, b
+			if s.bound(a, most)(ctx) != nil {
+				winner, loser = b, a
+			}
+			return all(s.bound(winner, most), s.refused(loser, most))(ctx)
+		},
+	}})
+	s.run([]step{
+		{
+			name:  "the first is deleted, the second starts",
+			do:    func(ctx context.Context) error { return s.deleteJob(ctx, winner) },
+			check: s.bound(loser, most),
+		},
+		{
+			name:  "the second is deleted",
+			do:    func(ctx context.Context) error { return s.deleteJob(ctx, loser) },
+			check: s.gone(a, b),
+		},
+	})
+	s.expectWhole(s.t, a, most)
+	s.expectWhole(s.t, b, most)
+	left, _ := s.goneSince(winner)
+	if came, _ := s.boundSince(loser); came.Before(left) {
+		s.t.Errorf("a pod of %s was bound at %s, before %s went at %s", loser, came, winner, left)
 	}
 }
 

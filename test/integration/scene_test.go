@@ -5,6 +5,7 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -97,11 +98,18 @@ func (s *scene) close(ctx context.Context) {
 	if s.t.Failed() {
 		s.explain(ctx)
 	}
-	if err := s.plane.Client.CoreV1().Namespaces().Delete(ctx, s.namespace, metav1.DeleteOptions{}); err != nil {
+	// The namespace controller waits five seconds before it starts; the pods
+	// must go at once.
+	err := errors.Join(
+		s.tutti.KubeflowV1().TFJobs(s.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}),
+		s.plane.Client.CoreV1().Pods(s.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}),
+		s.plane.Client.CoreV1().Namespaces().Delete(ctx, s.namespace, metav1.DeleteOptions{}),
+	)
+	if err != nil {
 		s.t.Error(err)
 		return
 	}
-	err := s.plane.Eventually(ctx, patience, func(ctx context.Context) error {
+	err = s.plane.Eventually(ctx, patience, func(ctx context.Context) error {
 		pods, err := s.plane.Client.CoreV1().Pods(s.namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -116,13 +124,15 @@ func (s *scene) close(ctx context.Context) {
 	}
 }
 
-// explain logs the events of the namespace and the end of our programs' logs.
+// explain logs what was said of the gangs and the end of our programs' logs.
 func (s *scene) explain(ctx context.Context) {
-	events, err := s.plane.Client.CoreV1().Events(s.namespace).List(ctx, metav1.ListOptions{Limit: 100})
-	if err == nil {
-		for _, e := range events.Items {
-			s.t.Logf("event: %s %s: %s: %s", e.InvolvedObject.Kind, e.InvolvedObject.Name, e.Reason, e.Message)
-		}
+	events, err := s.plane.Client.CoreV1().Events(s.namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.kind=PodGroup"})
+	if err != nil {
+		s.t.Log(err)
+		return
+	}
+	for _, e := range events.Items {
+		s.t.Logf("event: %s: %s: %s", e.InvolvedObject.Name, e.Reason, e.Message)
 	}
 	for _, p := range s.plane.Processes() {
 		if p.Name == "tutti-scheduler" || p.Name == "tutti-controller" {
