@@ -100,25 +100,7 @@ func checkPlaced(t *testing.T, p Problem, d Decision) [][]int64 {
 	}
 	used := slices.Clone(p.Anchors)
 	for r, role := range p.Roles {
-		if len(d.Hosts[r]) != role.Pods {
-			t.Errorf("role %d: %d ranks for %d pods", r, len(d.Hosts[r]), role.Pods)
-		}
-		for rank, h := range d.Hosts[r] {
-			switch {
-			case h == Unplaced && rank < role.Minimum:
-				t.Errorf("role %d: rank %d is of the minimum, but not placed", r, rank)
-			case h == Unplaced:
-			case rank > 0 && h < d.Hosts[r][rank-1]:
-				t.Errorf("role %d: rank %d is out of order: %v", r, rank, d.Hosts[r])
-			case !twinEligible(role, h):
-				t.Errorf("role %d: host %d is not eligible", r, h)
-			case !twinHasRoom(role, left[h]):
-				t.Errorf("role %d: host %d is above its capacity", r, h)
-			default:
-				twinTake(role, left[h], 1)
-				used = append(used, h)
-			}
-		}
+		used = append(used, checkRanks(t, r, role, d.Hosts[r], left)...)
 	}
 	for _, h := range used {
 		if h < around.First || h >= around.Last {
@@ -129,6 +111,32 @@ func checkPlaced(t *testing.T, p Problem, d Decision) [][]int64 {
 		t.Errorf("placed at level %d, outside the required level %d", d.Level, p.Constraint.Required)
 	}
 	return left
+}
+
+// checkRanks takes a role's room from left and returns the hosts it uses.
+func checkRanks(t *testing.T, r int, role Role, hosts []int, left [][]int64) []int {
+	t.Helper()
+	if len(hosts) != role.Pods {
+		t.Errorf("role %d: %d ranks for %d pods", r, len(hosts), role.Pods)
+	}
+	var used []int
+	for rank, h := range hosts {
+		switch {
+		case h == Unplaced && rank < role.Minimum:
+			t.Errorf("role %d: rank %d is of the minimum, but not placed", r, rank)
+		case h == Unplaced:
+		case rank > 0 && h < hosts[rank-1]:
+			t.Errorf("role %d: rank %d is out of order: %v", r, rank, hosts)
+		case !twinEligible(role, h):
+			t.Errorf("role %d: host %d is not eligible", r, h)
+		case !twinHasRoom(role, left[h]):
+			t.Errorf("role %d: host %d is above its capacity", r, h)
+		default:
+			twinTake(role, left[h], 1)
+			used = append(used, h)
+		}
+	}
+	return used
 }
 
 // checkExtras checks that a pod was left out only where no room is left.

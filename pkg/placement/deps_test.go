@@ -18,7 +18,7 @@ func TestImportsOnlyTheStandardLibrary(t *testing.T) {
 	if err != nil {
 		t.Fatalf("go list: %v\n%s", err, out)
 	}
-	for _, path := range strings.Fields(string(out)) {
+	for path := range strings.FieldsSeq(string(out)) {
 		if !allowed[path] {
 			t.Errorf("package placement depends on %s; it may import the standard library and package topology only", path)
 		}

@@ -5,6 +5,7 @@ package placement
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -85,13 +86,11 @@ func (d Decision) room(p Problem) string {
 		if role.Pods == 0 {
 			continue
 		}
-		part := fmt.Sprintf("%d of %d %s", rj.Room[r], min(role.Minimum, role.Pods), role.Name)
-		for _, s := range rj.Shortages {
-			if s.Role == r {
-				part += s.reason(len(d.Exclusions) > 0)
-			}
+		why := ""
+		if i := slices.IndexFunc(rj.Shortages, func(s Shortage) bool { return s.Role == r }); i >= 0 {
+			why = rj.Shortages[i].reason(len(d.Exclusions) > 0)
 		}
-		parts = append(parts, part)
+		parts = append(parts, fmt.Sprintf("%d of %d %s%s", rj.Room[r], min(role.Minimum, role.Pods), role.Name, why))
 	}
 	if len(parts) < 2 {
 		return strings.Join(parts, "")

@@ -3,7 +3,11 @@
 
 package placement
 
-import "github.com/tutti-project/tutti/pkg/topology"
+import (
+	"slices"
+
+	"github.com/tutti-project/tutti/pkg/topology"
+)
 
 // addExtras places pods beyond the minimum on what room the minimum has left:
 // first in the domain that the gang stands in, then around it, never outside
@@ -36,8 +40,8 @@ func (pl *planner) rings(f fill, scope topology.Domain) []topology.Domain {
 	}
 	var rings []topology.Domain
 	if first <= last {
-		for t := len(pl.tiers) - 1; t >= 0; t-- {
-			d := pl.tiers[t].domains[pl.domainAt(t, first)]
+		for t, tr := range slices.Backward(pl.tiers) {
+			d := tr.domains[pl.domainAt(t, first)]
 			if scope.First <= d.First && d.Last <= scope.Last && last < d.Last {
 				rings = append(rings, d)
 			}

@@ -137,7 +137,6 @@ func randomProblem(below func(int) int) Problem {
 		}
 	}
 	p := Problem{Tree: topology.New(levels, hosts), Resources: []string{"cpu", "memory", "vendor/gpu"}[below(3):]}
-	device := len(p.Resources) - 1
 	for range hosts {
 		free := make([]int64, len(p.Resources))
 		for d := range free {
@@ -146,25 +145,7 @@ func randomProblem(below func(int) int) Problem {
 		p.Free = append(p.Free, free)
 	}
 	for r := range 1 + below(3) {
-		role := Role{Name: string(rune('a' + r)), Pods: below(5), Request: make([]int64, len(p.Resources))}
-		role.Minimum = role.Pods
-		if below(3) == 0 {
-			role.Minimum = below(role.Pods + 1)
-		}
-		for d := range role.Request {
-			role.Request[d] = int64(below(3))
-		}
-		if below(2) == 0 {
-			role.Request[device] = 0
-		}
-		if below(3) == 0 {
-			no := make([]bool, len(hosts))
-			for h := range no {
-				no[h] = below(3) == 0
-			}
-			role.Eligible = func(h int) (bool, string) { return !no[h], "drawn" }
-		}
-		p.Roles = append(p.Roles, role)
+		p.Roles = append(p.Roles, randomRole(below, string(rune('a'+r)), len(p.Resources), len(hosts)))
 	}
 	last := len(p.Tree.Levels()) - 1
 	if below(2) == 0 {
@@ -179,6 +160,28 @@ func randomProblem(below func(int) int) Problem {
 		}
 	}
 	return p
+}
+
+func randomRole(below func(int) int, name string, resources, hosts int) Role {
+	role := Role{Name: name, Pods: below(5), Request: make([]int64, resources)}
+	role.Minimum = role.Pods
+	if below(3) == 0 {
+		role.Minimum = below(role.Pods + 1)
+	}
+	for d := range role.Request {
+		role.Request[d] = int64(below(3))
+	}
+	if below(2) == 0 {
+		role.Request[resources-1] = 0 // the devices
+	}
+	if below(3) == 0 {
+		no := make([]bool, hosts)
+		for h := range no {
+			no[h] = below(3) == 0
+		}
+		role.Eligible = func(h int) (bool, string) { return !no[h], "drawn" }
+	}
+	return role
 }
 
 // draw prints a problem for the log of a failed test.

@@ -67,7 +67,7 @@ func newScenario(t *testing.T, d *datadriven.TestData) scenario {
 	for line := range strings.Lines(d.Input) {
 		left, right, _ := strings.Cut(strings.TrimSpace(line), ":")
 		if names, ok := strings.CutPrefix(left, "not "); ok {
-			for _, name := range strings.Fields(names) {
+			for name := range strings.FieldsSeq(names) {
 				s.not[name] = strings.TrimSpace(right)
 			}
 			continue

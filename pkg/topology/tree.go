@@ -140,9 +140,9 @@ type step struct {
 func newPlace(levels []Level, h HostLabels) place {
 	steps := make([]step, len(levels)+1)
 	steps[len(levels)] = step{level: len(levels), value: h.Name}
-	for l := len(levels) - 1; l >= 0; l-- {
+	for l, level := range slices.Backward(levels) {
 		steps[l] = steps[l+1]
-		for _, key := range levels[l].NodeLabels {
+		for _, key := range level.NodeLabels {
 			if v := h.Labels[key]; v != "" {
 				steps[l] = step{level: l, value: v}
 				break

@@ -152,16 +152,8 @@ func checkTree(t *testing.T, tree *Tree) {
 			if d.ID != id || d.Level != level || d.First != next || tree.Domain(id) != d {
 				t.Errorf("domain %+v is out of place", d)
 			}
-			if d.First >= d.Last && level > 0 {
-				t.Errorf("domain %+v has no hosts", d)
-			}
-			if p := tree.Domain(d.Parent); level > 0 && (p.Level != level-1 || d.First < p.First || d.Last > p.Last) {
-				t.Errorf("domain %+v is not in its parent %+v", d, p)
-			}
-			for h := d.First; h < d.Last; h++ {
-				if tree.DomainOf(h, level) != d.ID {
-					t.Errorf("host %d is not in domain %+v", h, d)
-				}
+			if level > 0 {
+				checkNested(t, tree, d)
 			}
 			id, next = id+1, d.Last
 		}
@@ -169,13 +161,33 @@ func checkTree(t *testing.T, tree *Tree) {
 			t.Errorf("level %d ends at host %d of %d", level, next, tree.Hosts())
 		}
 	}
-	if last := len(tree.Levels()) - 1; len(tree.Domains(last)) != tree.Hosts() {
-		t.Errorf("%d domains for %d hosts", len(tree.Domains(last)), tree.Hosts())
-	}
 	for h := range tree.Hosts() {
-		if i, ok := tree.HostIndex(tree.HostName(h)); !ok || i != h {
-			t.Errorf("host %d is found as %d", h, i)
+		checkHost(t, tree, h)
+	}
+}
+
+func checkHost(t *testing.T, tree *Tree, h int) {
+	t.Helper()
+	if i, ok := tree.HostIndex(tree.HostName(h)); !ok || i != h {
+		t.Errorf("host %d is found as %d", h, i)
+	}
+	for level := range tree.Levels() {
+		if d := tree.Domain(tree.DomainOf(h, level)); d.Level != level || h < d.First || h >= d.Last {
+			t.Errorf("host %d is not in its domain %+v of level %d", h, d, level)
 		}
+	}
+}
+
+func checkNested(t *testing.T, tree *Tree, d Domain) {
+	t.Helper()
+	if p := tree.Domain(d.Parent); p.Level != d.Level-1 || d.First < p.First || d.Last > p.Last {
+		t.Errorf("domain %+v is not in its parent %+v", d, p)
+	}
+	if d.First >= d.Last {
+		t.Errorf("domain %+v has no hosts", d)
+	}
+	if d.Level == len(tree.Levels())-1 && d.Last != d.First+1 {
+		t.Errorf("domain %+v is not one host", d)
 	}
 }
 
