@@ -116,12 +116,19 @@ func configure(ctx context.Context, opts *options.Options) (*schedulerserverconf
 // project puts the projection between config's client and informers and the
 // API server.
 func project(ctx context.Context, config *schedulerserverconfig.Config, gangSchedulers sets.Set[string]) (*projection.StatusWriter, error) {
-	bounded := rest.CopyConfig(config.KubeConfig)
-	bounded.Wrap(boundBindings)
-	client, err := kubernetes.NewForConfig(rest.AddUserAgent(bounded, "scheduler"))
+	laned := rest.CopyConfig(config.KubeConfig)
+	laned.Wrap(newLanes().wrap)
+	client, err := kubernetes.NewForConfig(rest.AddUserAgent(laned, "scheduler"))
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
+	eventClient, err := kubernetes.NewForConfig(laned)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for events: %w", err)
+	}
+	// The leader election's recorder belongs to the broadcaster made with it.
+	config.EventBroadcaster.StartRecordingToSink(ctx.Done())
+	config.EventBroadcaster = events.NewEventBroadcasterAdapterWithContext(ctx, eventClient)
 	dynamicClient, err := dynamic.NewForConfig(config.KubeConfig)
 	if err != nil {
 		return nil, fmt.Errorf("making a dynamic client: %w", err)

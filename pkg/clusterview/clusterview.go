@@ -8,8 +8,6 @@
 package clusterview
 
 import (
-	"slices"
-
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -24,9 +22,4 @@ func valueOf(name string, q resource.Quantity) int64 {
 		return q.MilliValue()
 	}
 	return q.Value()
-}
-
-func sortedUnique(names []string) []string {
-	slices.Sort(names)
-	return slices.Compact(names)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
 	"github.com/tutti-project/tutti/pkg/apis/tutti"
@@ -78,7 +79,7 @@ func TestVectors(t *testing.T) {
 		replica("ps", 0, v1.ResourceList{v1.ResourceCPU: resource.MustParse("250m")}),
 		replica("worker", 0, gpus(8)),
 	})
-	names := Resources(roles)
+	names := Resources(roles, Hosts{})
 	if diff := cmp.Diff([]string{"cpu", "nvidia.com/gpu", "pods"}, names); diff != "" {
 		t.Fatalf("resources: -want +got:\n%s", diff)
 	}
@@ -90,6 +91,14 @@ func TestVectors(t *testing.T) {
 	}
 }
 
+func TestResourcesCountDevicesThatNobodyAsksFor(t *testing.T) {
+	hosts := NewBuilder(rackLevel).Build([]fwk.NodeInfo{infoOf(node("a", "r1"))})
+	got := Resources(RolesOf([]*v1.Pod{podAsking("p", nil)}), hosts)
+	if diff := cmp.Diff([]string{"nvidia.com/gpu", "pods"}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 func TestConstraintOf(t *testing.T) {
 	tree := NewBuilder(rackLevel).Build(nil).Tree // cluster, rack, host
 	cases := map[string]struct {
@@ -97,11 +106,11 @@ func TestConstraintOf(t *testing.T) {
 		want        placement.Constraint
 		error       string
 	}{
-		"nothing asked":         {nil, placement.Constraint{}, ""},
-		"by name":               {map[string]string{tutti.RequiredTopologyAnnotation: "rack"}, placement.Constraint{Required: 1}, ""},
-		"by node label":         {map[string]string{tutti.PreferredTopologyAnnotation: "kubernetes.io/hostname"}, placement.Constraint{Preferred: 2}, ""},
-		"both":                  {map[string]string{tutti.RequiredTopologyAnnotation: "rack", tutti.PreferredTopologyAnnotation: "host"}, placement.Constraint{Required: 1, Preferred: 2}, ""},
-		"an unknown level":      {map[string]string{tutti.RequiredTopologyAnnotation: "rak"}, placement.Constraint{}, `annotation tutti.dev/required-topology: "rak" is no level of this cluster; the levels are cluster, rack, host`},
+		"nothing asked":             {nil, placement.Constraint{}, ""},
+		"by name":                   {map[string]string{tutti.RequiredTopologyAnnotation: "rack"}, placement.Constraint{Required: 1}, ""},
+		"by node label":             {map[string]string{tutti.PreferredTopologyAnnotation: "kubernetes.io/hostname"}, placement.Constraint{Preferred: 2}, ""},
+		"both":                      {map[string]string{tutti.RequiredTopologyAnnotation: "rack", tutti.PreferredTopologyAnnotation: "host"}, placement.Constraint{Required: 1, Preferred: 2}, ""},
+		"an unknown level":          {map[string]string{tutti.RequiredTopologyAnnotation: "rak"}, placement.Constraint{}, `annotation tutti.dev/required-topology: "rak" is no level of this cluster; the levels are cluster, rack, host`},
 		"an empty level is unknown": {map[string]string{tutti.PreferredTopologyAnnotation: ""}, placement.Constraint{}, `annotation tutti.dev/preferred-topology: "" is no level`},
 	}
 	for name, tc := range cases {

@@ -64,7 +64,7 @@ func newPlanner(p *Problem) *planner {
 	}
 	pl.device = make([]bool, len(p.Resources))
 	for d, name := range p.Resources {
-		pl.device[d] = isDevice(name)
+		pl.device[d] = IsDevice(name)
 	}
 	pl.slots = make([][]int64, len(p.Roles))
 	pl.asked = make([][]verdict, len(p.Roles))
@@ -82,10 +82,10 @@ func newPlanner(p *Problem) *planner {
 	return pl
 }
 
-// isDevice tells devices, which are worth keeping together and for those who
+// IsDevice tells devices, which are worth keeping together and for those who
 // ask for them, from what every host has: Kubernetes names an extended resource
 // with its vendor's domain, and its own without.
-func isDevice(resource string) bool { return strings.Contains(resource, "/") }
+func IsDevice(resource string) bool { return strings.Contains(resource, "/") }
 
 // slotsIn is how many pods of the role fit into the free vector. What a pod
 // does not ask for does not bind it, even where it is overcommitted.

@@ -90,7 +90,7 @@ func (b *bench) prepare(ctx context.Context, o options) error {
 
 // tutti: pods bear the pod-group label, the CRD's PodGroup completes them.
 func (b *bench) tutti(ctx context.Context, namespace string) (time.Duration, error) {
-	scheduler, err := b.plane.StartScheduler("--leader-elect=false", "--kubeconfig="+b.plane.Kubeconfig, "--v=4")
+	scheduler, err := b.plane.StartScheduler("--leader-elect=false", "--v=0")
 	if err != nil {
 		return 0, err
 	}

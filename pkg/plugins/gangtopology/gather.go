@@ -45,7 +45,7 @@ func (p *Plugin) gather(ctx context.Context, info fwk.PodGroupInfo, nodes []fwk.
 	}
 	running := state.ScheduledPods()
 	g.wanted = max(0, quorumOf(g.group)-len(running))
-	resources := clusterview.Resources(g.roles)
+	resources := clusterview.Resources(g.roles, g.hosts)
 	g.problem = placement.Problem{
 		Tree:       g.hosts.Tree,
 		Resources:  resources,
