@@ -54,7 +54,7 @@ type TFJobList struct {
 // +kubebuilder:validation:XValidation:rule="!(has(self.tfReplicaSpecs) && has(self.replicaSpecs))",message="only one of tfReplicaSpecs and replicaSpecs may be set",reason=FieldValueForbidden,fieldPath=".replicaSpecs"
 // +kubebuilder:validation:XValidation:rule="has(self.replicaSpecs) || !(has(self.tfImage) || has(self.terminationPolicy) || has(self.schedulerName) || has(self.RuntimeId) || has(self.cleanupPodPolicy))",message="tfImage, terminationPolicy, schedulerName, RuntimeId and cleanupPodPolicy belong to the legacy replicaSpecs; beside tfReplicaSpecs use the pod templates and runPolicy",reason=FieldValueForbidden
 // +kubebuilder:validation:XValidation:rule="!has(self.replicaSpecs) || !has(self.terminationPolicy) || !has(self.terminationPolicy.chief) || self.replicaSpecs.exists(r, r.tfReplicaType.lowerAscii() == self.terminationPolicy.chief.replicaName.lowerAscii())",message="the replica that terminationPolicy.chief names is not in replicaSpecs",fieldPath=".terminationPolicy.chief"
-// +kubebuilder:validation:XValidation:rule="(has(self.runPolicy) && has(self.runPolicy.managedBy) ? self.runPolicy.managedBy : '') == (has(oldSelf.runPolicy) && has(oldSelf.runPolicy.managedBy) ? oldSelf.runPolicy.managedBy : '')",message="cannot be changed",fieldPath=".runPolicy.managedBy"
+// +kubebuilder:validation:XValidation:rule="(has(self.runPolicy) && has(self.runPolicy.managedBy) ? self.runPolicy.managedBy : \"\") == (has(oldSelf.runPolicy) && has(oldSelf.runPolicy.managedBy) ? oldSelf.runPolicy.managedBy : \"\")",message="cannot be changed",fieldPath=".runPolicy.managedBy"
 type TFJobSpec struct {
 	// RunPolicy says how the job as a whole lives and ends. Default: nothing limits it.
 	// +optional
