@@ -1,0 +1,337 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tfjob
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	schedulingv1alpha1 "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
+	podgroupfake "sigs.k8s.io/scheduler-plugins/pkg/generated/clientset/versioned/fake"
+
+	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
+	tfjobfake "github.com/tutti-project/tutti/pkg/generated/clientset/versioned/fake"
+	listers "github.com/tutti-project/tutti/pkg/generated/listers/kubeflow/v1"
+)
+
+// world is an API server with the parts that a controller's mistakes show on: UIDs, resource versions, conflicts, preconditions,
+// and deletions of pods that take their time. Behind it stand a kubelet and a user; before it, faults.
+//
+//	controller --> clients --> fault --> react --> objects
+//	     ^                                            |
+//	     +------- caches <-- deliver <-- journal <----+
+type world struct {
+	t  *testing.T
+	mu sync.Mutex
+
+	objects map[string]map[string]apiObject // by resource, then by name
+	journal map[string][]change
+	seen    map[string]int // how much of the journal the caches have seen
+	version int
+
+	controller *Controller
+	jobs       cache.Indexer // the controller's cache of jobs
+	clients    Clients
+	// fault decides what happens to a write.
+	fault func(action string) fault
+	// check looks at every write that takes effect.
+	check func(action string)
+	// writes are those that took effect.
+	writes []string
+}
+
+type apiObject interface {
+	runtime.Object
+	metav1.Object
+}
+
+type change struct {
+	before, after apiObject
+}
+
+type fault int
+
+const (
+	works     fault = iota
+	refused         // an error, and nothing happened
+	timedOut        // an error, although it happened
+	killed          // it happened, and the controller is no more
+	forgotten       // it did not happen, and the controller is no more
+)
+
+const (
+	resJobs     = kubeflowv1.TFJobPlural
+	resPods     = "pods"
+	resServices = "services"
+	resGroups   = "podgroups"
+)
+
+var resources = []string{resJobs, resPods, resServices, resGroups}
+
+func newWorld(t *testing.T) *world {
+	w := &world{
+		t:       t,
+		objects: map[string]map[string]apiObject{},
+		journal: map[string][]change{},
+		seen:    map[string]int{},
+		fault:   func(string) fault { return works },
+		check:   func(string) {},
+	}
+	for _, resource := range resources {
+		w.objects[resource] = map[string]apiObject{}
+	}
+	kube, jobs, groups := kubefake.NewClientset(), tfjobfake.NewSimpleClientset(), podgroupfake.NewSimpleClientset()
+	kube.PrependReactor("*", "*", w.request)
+	jobs.PrependReactor("*", "*", w.request)
+	groups.PrependReactor("*", "*", w.request)
+	w.clients = Clients{Kube: kube, TFJobs: jobs, PodGroups: groups}
+	w.start()
+	return w
+}
+
+// start puts a new controller in the place of the present one. It knows what the caches hold and nothing else.
+func (w *world) start() {
+	controller, err := New(w.clients, testOptions, discard{}, newClock())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.controller = controller
+	w.jobs = cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	controller.jobs = listers.NewTFJobLister(w.jobs)
+	for _, resource := range resources {
+		until := w.seen[resource]
+		w.seen[resource] = 0
+		w.deliver(resource, until)
+	}
+}
+
+// request is one call of the controller's.
+func (w *world) request(a clienttesting.Action) (bool, runtime.Object, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if a.GetVerb() == "get" {
+		o := w.objects[a.GetResource().Resource][a.(clienttesting.GetAction).GetName()]
+		if o == nil {
+			return true, nil, notFound(a)
+		}
+		return true, o.DeepCopyObject(), nil
+	}
+	name := actionName(a)
+	fault := w.fault(name)
+	if fault == refused || fault == forgotten {
+		return true, nil, apierrors.NewServiceUnavailable("refused")
+	}
+	o, err := w.write(a, name)
+	if fault == timedOut || fault == killed {
+		return true, nil, apierrors.NewTimeoutError("timed out", 1)
+	}
+	return true, o, err
+}
+
+func (w *world) write(a clienttesting.Action, name string) (runtime.Object, error) {
+	var o apiObject
+	var err error
+	switch a := a.(type) {
+	case clienttesting.CreateActionImpl:
+		o, err = w.create(a)
+	case clienttesting.UpdateActionImpl:
+		o, err = w.updateStatus(a)
+	case clienttesting.PatchActionImpl:
+		o, err = w.patchGroup(a)
+	case clienttesting.DeleteActionImpl:
+		err = w.delete(a)
+	default:
+		err = fmt.Errorf("unexpected %s", name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	w.writes = append(w.writes, name)
+	w.check(name)
+	if o == nil {
+		return nil, nil
+	}
+	return o.DeepCopyObject(), nil
+}
+
+func (w *world) create(a clienttesting.CreateActionImpl) (apiObject, error) {
+	o := a.Object.DeepCopyObject().(apiObject)
+	resource := a.GetResource().Resource
+	if w.objects[resource][o.GetName()] != nil {
+		return nil, apierrors.NewAlreadyExists(group(a), o.GetName())
+	}
+	o.SetUID(types.UID(fmt.Sprintf("%s-%d", o.GetName(), w.version)))
+	if pod, ok := o.(*corev1.Pod); ok {
+		pod.Status.Phase = corev1.PodPending
+	}
+	w.put(resource, o)
+	return o, nil
+}
+
+func (w *world) updateStatus(a clienttesting.UpdateActionImpl) (apiObject, error) {
+	update := a.Object.(*kubeflowv1.TFJob)
+	live, ok := w.objects[resJobs][update.Name].(*kubeflowv1.TFJob)
+	switch {
+	case !ok:
+		return nil, notFound(a)
+	case a.Subresource != "status":
+		return nil, fmt.Errorf("an update of %q", a.Subresource)
+	case live.ResourceVersion != update.ResourceVersion:
+		return nil, apierrors.NewConflict(group(a), update.Name, fmt.Errorf("modified"))
+	}
+	live = live.DeepCopy()
+	live.Status = *update.Status.DeepCopy()
+	w.put(resJobs, live)
+	return live, nil
+}
+
+func (w *world) patchGroup(a clienttesting.PatchActionImpl) (apiObject, error) {
+	live, ok := w.objects[resGroups][a.Name].(*schedulingv1alpha1.PodGroup)
+	if !ok {
+		return nil, notFound(a)
+	}
+	live = live.DeepCopy()
+	var operations []struct {
+		Path  string
+		Value json.RawMessage
+	}
+	if err := json.Unmarshal(a.Patch, &operations); err != nil {
+		return nil, err
+	}
+	for _, op := range operations {
+		switch op.Path {
+		case "/metadata/resourceVersion":
+			if string(op.Value) != strconv.Quote(live.ResourceVersion) {
+				return nil, apierrors.NewConflict(group(a), a.Name, fmt.Errorf("modified"))
+			}
+		case "/spec":
+			live.Spec = schedulingv1alpha1.PodGroupSpec{}
+			if err := json.Unmarshal(op.Value, &live.Spec); err != nil {
+				return nil, err
+			}
+		}
+	}
+	w.put(resGroups, live)
+	return live, nil
+}
+
+// delete takes unbound pods and other objects away at once; pods that run are left for the kubelet to end.
+func (w *world) delete(a clienttesting.DeleteActionImpl) error {
+	resource := a.GetResource().Resource
+	live := w.objects[resource][a.Name]
+	switch {
+	case live == nil:
+		return notFound(a)
+	case a.DeleteOptions.Preconditions == nil || *a.DeleteOptions.Preconditions.UID != live.GetUID():
+		return apierrors.NewConflict(group(a), a.Name, fmt.Errorf("another UID"))
+	}
+	if pod, ok := live.(*corev1.Pod); ok && pod.Status.Phase != corev1.PodPending {
+		pod = pod.DeepCopy()
+		pod.DeletionTimestamp = &metav1.Time{Time: testTime}
+		w.put(resPods, pod)
+		return nil
+	}
+	w.remove(resource, a.Name)
+	return nil
+}
+
+func (w *world) put(resource string, o apiObject) {
+	w.version++
+	o.SetResourceVersion(strconv.Itoa(w.version))
+	w.journal[resource] = append(w.journal[resource], change{w.objects[resource][o.GetName()], o})
+	w.objects[resource][o.GetName()] = o
+}
+
+func (w *world) remove(resource, name string) {
+	w.journal[resource] = append(w.journal[resource], change{w.objects[resource][name], nil})
+	delete(w.objects[resource], name)
+}
+
+// deliver lets the caches see the next n changes of a resource.
+func (w *world) deliver(resource string, n int) {
+	for ; n > 0 && w.seen[resource] < len(w.journal[resource]); n-- {
+		w.apply(resource, w.journal[resource][w.seen[resource]])
+		w.seen[resource]++
+	}
+}
+
+func (w *world) deliverAll() {
+	for _, resource := range resources {
+		w.deliver(resource, len(w.journal[resource]))
+	}
+}
+
+func (w *world) job() *kubeflowv1.TFJob {
+	job, ok := w.objects[resJobs]["j"].(*kubeflowv1.TFJob)
+	if !ok {
+		w.t.Fatal("there is no job")
+	}
+	return job
+}
+
+// edit is a user's change of the job.
+func (w *world) edit(change func(*kubeflowv1.TFJob)) {
+	job := w.job().DeepCopy()
+	change(job)
+	w.put(resJobs, job)
+}
+
+// end lets the kubelet set a pod's phase.
+func (w *world) setPhase(name string, phase corev1.PodPhase, opts ...podOption) {
+	pod := w.objects[resPods][name].(*corev1.Pod).DeepCopy()
+	pod.Status.Phase = phase
+	for _, opt := range opts {
+		opt(pod)
+	}
+	w.put(resPods, pod)
+}
+
+func (w *world) podNames() []string {
+	var names []string
+	for name := range w.objects[resPods] {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func actionName(a clienttesting.Action) string {
+	name := "?"
+	switch a := a.(type) {
+	case clienttesting.CreateActionImpl:
+		name = a.Object.(metav1.Object).GetName()
+	case clienttesting.UpdateActionImpl:
+		name = a.Object.(metav1.Object).GetName()
+	case clienttesting.PatchActionImpl:
+		name = a.Name
+	case clienttesting.DeleteActionImpl:
+		name = a.Name
+	}
+	return a.GetVerb() + " " + a.GetResource().Resource + " " + name
+}
+
+func group(a clienttesting.Action) schema.GroupResource { return a.GetResource().GroupResource() }
+
+func notFound(a clienttesting.Action) error { return apierrors.NewNotFound(group(a), actionName(a)) }
+
+// discard is a recorder for tests that do not look at events.
+type discard struct{}
+
+func (discard) Event(runtime.Object, string, string, string)          {}
+func (discard) Eventf(runtime.Object, string, string, string, ...any) {}
+func (discard) AnnotatedEventf(runtime.Object, map[string]string, string, string, string, ...any) {
+}
