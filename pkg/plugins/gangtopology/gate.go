@@ -137,6 +137,20 @@ func (g *gate) refuse(key types.NamespacedName) {
 	g.lookAfter(key, gang, wait)
 }
 
+// waiting lists the gangs that are known, have not been refused, and are not
+// the one given.
+func (g *gate) waiting(except types.NamespacedName) []types.NamespacedName {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var keys []types.NamespacedName
+	for key, gang := range g.gangs {
+		if key != except && !gang.refused {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
 // placed forgets earlier attempts.
 func (g *gate) placed(key types.NamespacedName) {
 	g.mu.Lock()

@@ -22,9 +22,9 @@ type gathered struct {
 	hosts   clusterview.Hosts
 	roles   []clusterview.Role
 	problem placement.Problem
-	// wanted is how many of the pods must be placed, with those that run, to
-	// reach the group's minimum.
-	wanted int
+	// running is how many members have a node, wanted how many more must be
+	// placed to reach the group's minimum.
+	running, wanted int
 }
 
 func (p *Plugin) gather(ctx context.Context, info fwk.PodGroupInfo, nodes []fwk.NodeInfo) (gathered, error) {
@@ -44,7 +44,8 @@ func (p *Plugin) gather(ctx context.Context, info fwk.PodGroupInfo, nodes []fwk.
 		return g, fmt.Errorf("reading the state of pod group %s: %w", g.key, err)
 	}
 	running := state.ScheduledPods()
-	g.wanted = max(0, quorumOf(g.group)-len(running))
+	g.running = len(running)
+	g.wanted = max(0, quorumOf(g.group)-g.running)
 	resources := clusterview.Resources(g.roles, g.hosts)
 	g.problem = placement.Problem{
 		Tree:       g.hosts.Tree,

@@ -41,6 +41,9 @@ func (p *Plugin) GeneratePlacements(ctx context.Context, state fwk.PodGroupCycle
 		// A race with the last member's event: the gate wakes the gang again.
 		return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("%d of the gang's pods are not queued yet", short))
 	}
+	if torn, ok := p.torn(g); ok {
+		return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("waiting until gang %s, of which a part runs, is completed", torn))
+	}
 	decision := placement.Plan(g.problem)
 	placed := g.assign(decision)
 	klog.FromContext(ctx).V(4).Info("Planned gang", "podGroup", klog.KRef(g.key.Namespace, g.key.Name),
@@ -56,6 +59,33 @@ func (p *Plugin) GeneratePlacements(ctx context.Context, state fwk.PodGroupCycle
 	round := p.newRound(g, domain, placed)
 	state.Write(planKey, &plan{pins: placed, round: round})
 	return &fwk.GeneratePlacementsResult{Placements: []*fwk.Placement{{Name: domain, Nodes: g.nodes(placed)}}}, nil
+}
+
+// torn finds another gang of which a part runs: bindings failed, or this
+// process was restarted amid them, or members were lost. A gang that has not
+// begun waits for it, or it could take the room that the other one needs to be
+// whole again. Once the planner has refused it, nobody waits for it any more.
+// O(gangs).
+func (p *Plugin) torn(g gathered) (types.NamespacedName, bool) {
+	if g.running > 0 {
+		return types.NamespacedName{}, false
+	}
+	snapshot := p.handle.SnapshotSharedLister()
+	for _, key := range p.gate.waiting(g.key) {
+		group, err := snapshot.PodGroups().Get(key.Namespace, key.Name)
+		if err != nil {
+			continue
+		}
+		state, err := snapshot.PodGroupStates().Get(key.Namespace, key.Name)
+		if err != nil {
+			continue
+		}
+		running, quorum := state.ScheduledPodsCount(), quorumOf(group)
+		if 0 < running && running < quorum && state.AllPodsCount() >= quorum {
+			return key, true
+		}
+	}
+	return types.NamespacedName{}, false
 }
 
 // refuse keeps the gang out until the cluster changes and says why.
