@@ -42,8 +42,8 @@ step "CRDs"
 raw=$(mktemp -d)
 trap 'rm -rf "$raw"' EXIT
 # Without descriptions: they are most of a CRD that embeds pod templates, and are in the Go types.
-bin/controller-gen crd:maxDescLen=0,generateEmbeddedObjectMeta=true,headerFile=hack/boilerplate.yaml.txt \
+bin/controller-gen crd:maxDescLen=0,generateEmbeddedObjectMeta=true \
 	paths=./pkg/apis/... "output:crd:dir=$raw"
-bin/controller-gen crd:maxDescLen=0,headerFile=hack/boilerplate.yaml.txt \
+bin/controller-gen crd:maxDescLen=0 \
 	paths=sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1 "output:crd:dir=$raw"
 go run ./hack/crdgen "$raw" manifests/crds
