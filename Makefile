@@ -28,14 +28,13 @@ help: ## Show this help.
 
 .PHONY: demo
 demo: tools build ## Run everything on this machine and show it (DEMO=once: exit by itself).
-	@hack/tools/build.sh . bin/demo ./hack/demo
 	@exec bin/demo
 
 ##@ Build
 
 .PHONY: build
-build: ## Build the product's programs into bin/.
-	@hack/tools/build.sh . bin/ ./cmd/...
+build: ## Build the product's programs and the demo into bin/.
+	@hack/tools/build.sh . bin/ ./cmd/... ./hack/demo
 
 .PHONY: tools
 tools: bin/controlplane $(addprefix bin/,$(PROGRAMS)) bin/controller-gen bin/golangci-lint ## Build the tools and the test control plane into bin/.

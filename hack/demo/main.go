@@ -57,6 +57,9 @@ func run(ctx context.Context, out *screen, dir string, once bool) (err error) {
 		return interrupted(ctx, err)
 	}
 	if err := show(ctx, out, plane); err != nil {
+		if ctx.Err() == nil {
+			out.logs(plane)
+		}
 		return interrupted(ctx, errors.Join(err, plane.Failure()))
 	}
 	if once {

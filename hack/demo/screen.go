@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 
 	"golang.org/x/term"
+
+	"github.com/tutti-project/tutti/test/controlplane"
 )
 
 // screen writes what the demo says, in colour on a terminal. Lines come from
@@ -63,6 +66,16 @@ func (s *screen) about(c style, what, text string) {
 
 func (s *screen) failure(err error) {
 	s.line("\n%s %v", s.paint(red, "NOT AS IT SHOULD BE:"), err)
+}
+
+// logs shows the end of our programs' logs: their files will be gone.
+func (s *screen) logs(plane *controlplane.ControlPlane) {
+	for _, p := range plane.Processes() {
+		if strings.HasPrefix(p.Name, "tutti-") {
+			s.line("\n%s", s.paint(bold, "The end of "+p.Name+"'s log"))
+			s.line("%s", p.Tail())
+		}
+	}
 }
 
 func (s *screen) kubectl(kubeconfig string) {

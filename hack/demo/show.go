@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/tutti-project/tutti/pkg/apis/tutti"
 	"github.com/tutti-project/tutti/test/controlplane"
 )
 
@@ -32,7 +33,9 @@ func show(ctx context.Context, out *screen, plane *controlplane.ControlPlane) er
 	}); err != nil {
 		return err
 	}
-	if err := narrate(ctx, out, plane); err != nil {
+	watching, stop := context.WithCancel(ctx)
+	defer stop() // before the control plane goes
+	if err := narrate(watching, out, plane); err != nil {
 		return err
 	}
 	for _, act := range []func(context.Context, *screen, *controlplane.ControlPlane) error{
@@ -77,9 +80,17 @@ func applyAndAwait(ctx context.Context, plane *controlplane.ControlPlane, object
 	if object.GetKind() != "TFJob" {
 		return nil
 	}
-	return plane.Eventually(ctx, patience, func(ctx context.Context) error {
+	err := plane.Eventually(ctx, patience, func(ctx context.Context) error {
 		return placed(ctx, plane, object.GetName())
 	})
+	if err != nil || object.GetAnnotations()[tutti.RequiredTopologyAnnotation] != "rack" {
+		return err
+	}
+	racks, err := plane.Racks(ctx, namespace, object.GetName())
+	if err == nil && len(racks) != 1 {
+		err = fmt.Errorf("%s is required in one rack and is in %v", object.GetName(), racks)
+	}
+	return err
 }
 
 // placed is nil when the gang is bound whole and the scheduler says so.

@@ -6,6 +6,7 @@ package controlplane
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -63,6 +64,24 @@ func (c *ControlPlane) Unbound(ctx context.Context, namespace, gang string, size
 		return fmt.Errorf("gang %s has %d pods, want %d", gang, len(pods), size)
 	}
 	return nil
+}
+
+// Racks are those with pods of the gang, in order of name.
+func (c *ControlPlane) Racks(ctx context.Context, namespace, gang string) ([]string, error) {
+	pods, err := c.Pods(ctx, namespace, gang)
+	if err != nil {
+		return nil, err
+	}
+	var racks []string
+	for _, pod := range pods {
+		node, err := c.Client.CoreV1().Nodes().Get(ctx, pod.Spec.NodeName, metav1.GetOptions{})
+		if err != nil {
+			return nil, err
+		}
+		racks = append(racks, node.Labels[RackLabel])
+	}
+	slices.Sort(racks)
+	return slices.Compact(racks), nil
 }
 
 // Verdict is the scheduler's condition on the gang's PodGroup.

@@ -5,6 +5,7 @@ package controlplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -19,56 +20,38 @@ const installLimit = 30 * time.Second
 // itself: the programs run outside the cluster, from bin/.
 var notInstalled = map[string]bool{"Deployment": true}
 
-// Install applies Tutti's manifests as a user would, its Deployments excepted,
-// and returns when the API server serves the new kinds. Start calls it; called
+// Install applies manifests/base as a user would, its Deployments excepted, and
+// returns when the API server serves the new kinds. Start calls it; called
 // again, it puts back what was changed.
 func (c *ControlPlane) Install(ctx context.Context) error {
-	for _, folder := range []string{"manifests/crds", "manifests/base"} {
-		objects, err := c.kustomize(ctx, folder)
-		if err != nil {
-			return err
+	objects, err := c.kustomize(ctx, filepath.Join("manifests", "base"))
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		if notInstalled[object.GetKind()] {
+			continue
 		}
-		for _, object := range objects {
-			if notInstalled[object.GetKind()] {
-				continue
-			}
-			if err := c.applyWhenServed(ctx, object); err != nil {
-				return fmt.Errorf("installing %s: %w", folder, err)
-			}
+		if err := c.applyWhenServed(ctx, object); err != nil {
+			return fmt.Errorf("installing: %w", err)
 		}
 	}
 	return nil
 }
 
-// kustomize renders a folder, or reads its files when it has no kustomization.
+// kustomize renders a folder of the module.
 func (c *ControlPlane) kustomize(ctx context.Context, folder string) ([]*unstructured.Unstructured, error) {
-	path := filepath.Join(c.root, folder)
-	if kustomizations, _ := filepath.Glob(filepath.Join(path, "kustomization.yaml")); len(kustomizations) == 0 {
-		return objectsInFolder(path)
-	}
-	command := exec.CommandContext(ctx, filepath.Join(c.root, "bin", "kubectl"), "kustomize", path)
+	command := exec.CommandContext(ctx, filepath.Join(c.root, "bin", "kubectl"), "kustomize", filepath.Join(c.root, folder))
 	command.Env = append(command.Environ(), "HOME="+c.dir)
 	manifest, err := command.Output()
 	if err != nil {
+		var failed *exec.ExitError
+		if errors.As(err, &failed) {
+			err = fmt.Errorf("%w: %s", err, failed.Stderr)
+		}
 		return nil, fmt.Errorf("rendering %s: %w", folder, err)
 	}
 	return Objects(manifest)
-}
-
-func objectsInFolder(path string) ([]*unstructured.Unstructured, error) {
-	files, err := filepath.Glob(filepath.Join(path, "*.yaml"))
-	if err != nil {
-		return nil, err
-	}
-	var all []*unstructured.Unstructured
-	for _, file := range files {
-		objects, err := ObjectsFromFile(file)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, objects...)
-	}
-	return all, nil
 }
 
 // applyWhenServed applies an object and, when it defines a kind, waits until

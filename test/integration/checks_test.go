@@ -6,13 +6,11 @@ package integration
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	tuttiapi "github.com/tutti-project/tutti/pkg/apis/tutti"
-	"github.com/tutti-project/tutti/test/controlplane"
 )
 
 // bound is true when the gang has just so many pods and all have nodes.
@@ -66,20 +64,11 @@ func (s *scene) event(gang, reason string, words ...string) func(context.Context
 // racks is true when the gang's pods are spread over just so many racks.
 func (s *scene) racks(gang string, want int) func(context.Context) error {
 	return func(ctx context.Context) error {
-		pods, err := s.plane.Pods(ctx, s.namespace, gang)
+		racks, err := s.plane.Racks(ctx, s.namespace, gang)
 		if err != nil {
 			return err
 		}
-		var racks []string
-		for _, pod := range pods {
-			node, err := s.plane.Client.CoreV1().Nodes().Get(ctx, pod.Spec.NodeName, metav1.GetOptions{})
-			if err != nil {
-				return err
-			}
-			racks = append(racks, node.Labels[controlplane.RackLabel])
-		}
-		slices.Sort(racks)
-		if racks = slices.Compact(racks); len(racks) != want {
+		if len(racks) != want {
 			return fmt.Errorf("gang %s is in racks %v, want %d", gang, racks, want)
 		}
 		return nil

@@ -30,6 +30,15 @@ type recorder struct {
 	byID map[types.UID]*life
 	// moves are bindings that changed: none may.
 	moves []string
+	bound int
+	// alarms wait for numbers of pods and bindings.
+	alarms []alarm
+}
+
+// alarm rings once, when so many pods and so many bindings were seen.
+type alarm struct {
+	created, bound int
+	ring           func()
 }
 
 // life is what was seen of one pod. A time that is zero has not come.
@@ -84,10 +93,38 @@ func (r *recorder) see(pod *corev1.Pod, deleted bool) {
 			r.moves = append(r.moves, fmt.Sprintf("pod %s moved from %s to %s", l.name, l.node, node))
 		}
 		l.node, l.bound = node, now
+		r.bound++
 	}
 	if (deleted || pod.DeletionTimestamp != nil) && l.gone.IsZero() {
 		l.gone = now
 	}
+	r.alarms = slices.DeleteFunc(r.alarms, func(a alarm) bool {
+		due := len(r.seen) >= a.created && r.bound >= a.bound
+		if due {
+			go a.ring()
+		}
+		return due
+	})
+}
+
+// when calls do once so many pods and bindings were seen; the channel is closed
+// after that.
+func (r *recorder) when(created, bound int, do func()) <-chan struct{} {
+	done := make(chan struct{})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.alarms = append(r.alarms, alarm{created, bound, func() {
+		defer close(done)
+		do()
+	}})
+	return done
+}
+
+// moved are the bindings that changed.
+func (r *recorder) moved() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.moves)
 }
 
 // members are the lives of a gang's pods.
@@ -143,9 +180,7 @@ func (r *recorder) expectWhole(t *testing.T, gang string, size int) {
 	if part := r.partlyBound(gang, size, time.Now()); part > atRest {
 		t.Errorf("gang %s was bound in part for %s", gang, part)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, move := range r.moves {
+	for _, move := range r.moved() {
 		t.Error(move)
 	}
 }
