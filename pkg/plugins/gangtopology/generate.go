@@ -10,8 +10,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/tutti-project/tutti/pkg/clusterview"
 	"github.com/tutti-project/tutti/pkg/placement"
@@ -39,10 +41,10 @@ func (p *Plugin) GeneratePlacements(ctx context.Context, state fwk.PodGroupCycle
 	}
 	if short := g.short(); short > 0 {
 		// A race with the last member's event: the gate wakes the gang again.
-		return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("%d of the gang's pods are not queued yet", short))
+		return nil, g.unschedulable(fmt.Sprintf("%d of the gang's pods are not queued yet", short))
 	}
 	if torn, ok := p.torn(g); ok {
-		return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("waiting until gang %s, of which a part runs, is completed", torn))
+		return nil, g.unschedulable(fmt.Sprintf("waiting until gang %s, of which a part runs, is completed", torn))
 	}
 	decision := placement.Plan(g.problem)
 	placed := g.assign(decision)
@@ -53,7 +55,7 @@ func (p *Plugin) GeneratePlacements(ctx context.Context, state fwk.PodGroupCycle
 	}
 	if len(placed) == 0 {
 		p.gate.refuse(g.key) // the minimum runs; the extras find no room
-		return nil, fwk.NewStatus(fwk.Unschedulable, "no room for pods beyond the gang's minimum")
+		return nil, g.unschedulable("no room for pods beyond the gang's minimum")
 	}
 	domain := g.hosts.Tree.Describe(decision.Domain)
 	round := p.newRound(g, domain, placed)
@@ -92,7 +94,21 @@ func (p *Plugin) torn(g gathered) (types.NamespacedName, bool) {
 func (p *Plugin) refuse(g gathered, reason string) *fwk.Status {
 	p.gate.refuse(g.key)
 	p.report.refused(g.group, reason)
-	return fwk.NewStatus(fwk.Unschedulable, reason)
+	return g.unschedulable(reason)
+}
+
+// unschedulable is a "no" that the engine takes for a verdict on the pods, not
+// for an error of its own, which it would log for each of them.
+func (g gathered) unschedulable(reason string) *fwk.Status {
+	return fwk.NewStatus(fwk.Unschedulable).WithError(&framework.FitError{
+		Pod:         g.roles[0].Pods[0],
+		NumAllNodes: len(g.hosts.Infos),
+		Diagnosis: framework.Diagnosis{
+			NodeToStatus:         framework.NewDefaultNodeToStatus(),
+			UnschedulablePlugins: sets.New(Name),
+			PreFilterMsg:         reason,
+		},
+	})
 }
 
 // assign names the host of every placed pod.
