@@ -75,14 +75,25 @@ func TestSimulatedPodLivesAsItsAnnotationsSay(t *testing.T) {
 }
 
 func TestDeathOfAChildIsReportedWithItsLog(t *testing.T) {
-	p, err := spawn(t.TempDir(), "fails", "/bin/sh", "-c", "echo the reason >&2; exit 3")
-	if err != nil {
-		t.Fatal(err)
+	cases := map[string]struct {
+		script string
+		want   string
+	}{
+		"the end of the log":   {`seq 100 >&2; echo the reason >&2; exit 3`, "the reason"},
+		"the start of a panic": {`seq 100 >&2; echo "panic: the reason" >&2; seq 100 >&2; exit 3`, "panic: the reason"},
 	}
-	<-p.done
-	got := p.Failure()
-	if got == nil || !strings.Contains(got.Error(), "exit status 3") || !strings.Contains(got.Error(), "the reason") {
-		t.Errorf("got %v, want the exit status and the log", got)
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			p, err := spawn(t.TempDir(), "fails", "/bin/sh", "-c", tc.script)
+			if err != nil {
+				t.Fatal(err)
+			}
+			<-p.Done()
+			got := p.Failure()
+			if got == nil || !strings.Contains(got.Error(), "exit status 3") || !strings.Contains(got.Error(), tc.want) {
+				t.Errorf("got %v, want the exit status and %q", got, tc.want)
+			}
+		})
 	}
 }
 

@@ -4,12 +4,13 @@
 package controlplane
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -130,18 +131,23 @@ func (p *Process) Failure() error {
 	return fmt.Errorf("%s ended by itself (%s); the end of %s:\n%s", p.Name, p.state, p.log, p.Tail())
 }
 
-// Tail is the last lines of the child's log.
+// Tail is the last lines of the child's log, or the first of the panic in it.
 func (p *Process) Tail() string {
 	data, err := os.ReadFile(p.log)
 	if err != nil {
 		return err.Error()
 	}
-	lines := bytes.Split(bytes.TrimRight(data, "\n"), []byte("\n"))
-	if len(lines) > tailLines {
-		lines = lines[len(lines)-tailLines:]
+	lines := strings.Split(strings.TrimRight(string(data), "\n"), "\n")
+	start := max(0, len(lines)-tailLines)
+	panicked := func(line string) bool {
+		return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ")
 	}
+	if i := slices.IndexFunc(lines, panicked); i >= 0 {
+		start = i
+	}
+	lines = lines[start:min(len(lines), start+tailLines)]
 	for i, line := range lines {
 		lines[i] = line[:min(len(line), lineWidth)]
 	}
-	return string(bytes.Join(lines, []byte("\n")))
+	return strings.Join(lines, "\n")
 }
