@@ -45,7 +45,7 @@ func newLock(config *rest.Config, o *options) (resourcelock.Interface, error) {
 // lead runs work while this process holds the lease. When ctx is done, the lease is given back as soon as work has ended and not
 // before: the next leader must not meet requests of this one. Losing the lease is an error, and the process must end with it, since
 // work may still be under way.
-func lead(ctx context.Context, lock resourcelock.Interface, watchdog *leaderelection.HealthzAdaptor, work func(context.Context) error) error {
+func lead(ctx context.Context, lock resourcelock.Interface, watchdog *leaderelection.HealthzAdaptor, work func(context.Context)) error {
 	holding, giveBack := context.WithCancel(context.WithoutCancel(ctx))
 	defer giveBack()
 	var leading atomic.Bool
@@ -55,7 +55,7 @@ func lead(ctx context.Context, lock resourcelock.Interface, watchdog *leaderelec
 		}
 	})()
 
-	ended := make(chan error, 1)
+	ended := make(chan struct{})
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock:            lock,
 		Name:            lock.Describe(),
@@ -70,7 +70,8 @@ func lead(ctx context.Context, lock resourcelock.Interface, watchdog *leaderelec
 				working, stop := context.WithCancel(ctx)
 				defer stop()
 				defer context.AfterFunc(leased, stop)()
-				ended <- work(working)
+				work(working)
+				close(ended)
 				giveBack()
 			},
 			OnStoppedLeading: func() {},
@@ -83,8 +84,8 @@ func lead(ctx context.Context, lock resourcelock.Interface, watchdog *leaderelec
 	if holding.Err() == nil {
 		return errors.New("the lease was lost")
 	}
-	if !leading.Load() {
-		return nil
+	if leading.Load() {
+		<-ended
 	}
-	return <-ended
+	return nil
 }

@@ -57,9 +57,10 @@ func run(ctx context.Context, o *options) error {
 		return err
 	}
 	controller.Start(ctx)
-	work := func(ctx context.Context) error { return controller.Run(ctx, o.threads) }
+	work := func(ctx context.Context) { controller.Run(ctx, o.threads) }
 	if !o.leaderElect {
-		return work(ctx)
+		work(ctx)
+		return nil
 	}
 	lock, err := newLock(config, o)
 	if err != nil {

@@ -54,16 +54,12 @@ func cleaning(policy kubeflowv1.CleanPodPolicy) jobOption {
 	return func(job *kubeflowv1.TFJob) { job.Spec.RunPolicy.CleanPodPolicy = &policy }
 }
 
-func suspended(job *kubeflowv1.TFJob) { job.Spec.RunPolicy.Suspend = ptr.To(true) }
+func suspended(job *kubeflowv1.TFJob) { job.Spec.RunPolicy.Suspend = new(true) }
 
 func dynamic(job *kubeflowv1.TFJob) { job.Spec.EnableDynamicWorker = true }
 
 func allWorkers(job *kubeflowv1.TFJob) {
 	job.Spec.SuccessPolicy = ptr.To(kubeflowv1.SuccessPolicyAllWorkers)
-}
-
-func withStatus(status kubeflowv1.JobStatus) jobOption {
-	return func(job *kubeflowv1.TFJob) { job.Status = status }
 }
 
 // makeView is a view of a job for which everything but pods exists, and the given pods.

@@ -17,17 +17,16 @@ func cleanUp(p *plan, v *view) {
 	if policy == kubeflowv1.CleanPodPolicyNone {
 		return
 	}
-	keepEnded := policy == kubeflowv1.CleanPodPolicyRunning
+	isKept := func(pod *corev1.Pod) bool { return policy == kubeflowv1.CleanPodPolicyRunning && hasEnded(pod) }
 	active := false
 	for _, pod := range sorted(v.pods) {
 		active = active || isActive(pod)
-		if pod.DeletionTimestamp == nil && !(keepEnded && hasEnded(pod)) {
+		if pod.DeletionTimestamp == nil && !isKept(pod) {
 			p.deletePods = append(p.deletePods, pod)
 		}
 	}
 	for _, service := range staying(sorted(v.services)) {
-		pod := v.pods[service.Name]
-		if !(keepEnded && pod != nil && hasEnded(pod)) {
+		if pod := v.pods[service.Name]; pod == nil || !isKept(pod) {
 			p.deleteServices = append(p.deleteServices, service)
 		}
 	}

@@ -101,14 +101,11 @@ func (c *Controller) HasSynced() bool {
 }
 
 // Run reconciles jobs, threads of them at a time, until ctx is done, and returns when the last reconcile has ended.
-func (c *Controller) Run(ctx context.Context, threads int) error {
+func (c *Controller) Run(ctx context.Context, threads int) {
 	logger := klog.FromContext(ctx)
 	logger.Info("Waiting for the caches")
 	if !cache.WaitForCacheSync(ctx.Done(), c.synced...) {
-		if ctx.Err() != nil {
-			return nil
-		}
-		return errors.New("the caches were not filled")
+		return // told to stop
 	}
 	logger.Info("Reconciling TFJobs", "threads", threads)
 	var workers sync.WaitGroup
@@ -122,7 +119,6 @@ func (c *Controller) Run(ctx context.Context, threads int) error {
 	c.queue.ShutDown()
 	workers.Wait()
 	logger.Info("Stopped reconciling TFJobs")
-	return nil
 }
 
 // next reconciles one job of the queue and tells whether there may be more.

@@ -55,7 +55,7 @@ func decide(v *view, options Options, now time.Time) *plan {
 	begin(p, v, options, now)
 	switch {
 	case len(v.problems) > 0:
-		p.events = append(p.events, invalidate(&p.status, v.job, v.problems, now)...)
+		p.events = append(p.events, invalidate(&p.status, v.problems, now)...)
 	case ptr.Deref(v.job.Spec.RunPolicy.Suspend, false):
 		suspend(p, v, now)
 	case isTrue(&p.status, kubeflowv1.JobSuspended) && !v.isEmpty():
@@ -88,7 +88,7 @@ func begin(p *plan, v *view, options Options, now time.Time) {
 // run keeps a job going: judge it by its pods, and fill what is missing unless that ended it.
 func run(p *plan, v *view, options Options, now time.Time) {
 	if p.status.StartTime == nil {
-		p.status.StartTime = ptr.To(wireTime(now))
+		p.status.StartTime = new(wireTime(now))
 	}
 	counts := count(v)
 	p.events = append(p.events, judge(&p.status, v.job, counts, now)...)

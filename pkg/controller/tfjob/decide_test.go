@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
 )
@@ -180,7 +179,7 @@ func TestSuspendAndResumeConditions(t *testing.T) {
 		t.Error("the start time changed with the suspension")
 	}
 
-	job.Spec.RunPolicy.Suspend = ptr.To(false)
+	job.Spec.RunPolicy.Suspend = new(false)
 	p = step("resumed", testTime.Add(2*time.Minute), nil, "Created", "Running False", "Suspended False")
 	if diff := cmp.Diff([]string{"TFJobResumed"}, reasons(p.events)); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)

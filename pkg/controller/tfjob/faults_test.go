@@ -261,7 +261,7 @@ func TestRandomFaults(t *testing.T) {
 				w.fault = randomFault(seed, step)
 				w.disturb(rng, suspends, victims)
 			}
-			w.edit(func(job *kubeflowv1.TFJob) { job.Spec.RunPolicy.Suspend = ptr.To(false) })
+			w.edit(func(job *kubeflowv1.TFJob) { job.Spec.RunPolicy.Suspend = new(false) })
 			w.settle()
 			if diff := cmp.Diff(wantEnd[policy], w.end()); diff != "" {
 				t.Errorf("end (-want +got):\n%s", diff)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
 )
@@ -39,7 +38,7 @@ func fromLegacy(job *kubeflowv1.TFJob) (problems []string) {
 		job.Spec.TFReplicaSpecs[t] = legacyReplica(&job.Spec, &legacy[i], t, borrowed)
 	}
 	if job.Spec.RunPolicy.CleanPodPolicy == nil && job.Spec.CleanupPodPolicy != "" {
-		job.Spec.RunPolicy.CleanPodPolicy = ptr.To(job.Spec.CleanupPodPolicy)
+		job.Spec.RunPolicy.CleanPodPolicy = new(job.Spec.CleanupPodPolicy)
 	}
 	return append(problems, checkLegacyChief(job)...)
 }

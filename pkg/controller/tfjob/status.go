@@ -111,7 +111,7 @@ func judge(status *kubeflowv1.JobStatus, job *kubeflowv1.TFJob, counts []roleCou
 
 func succeed(status *kubeflowv1.JobStatus, job *kubeflowv1.TFJob, now time.Time) []event {
 	setCondition(status, succeededCondition(job), now)
-	status.CompletionTime = ptr.To(wireTime(now))
+	status.CompletionTime = new(wireTime(now))
 	// What still runs beside a success has done its part.
 	for _, rs := range status.ReplicaStatuses {
 		rs.Succeeded, rs.Active = rs.Succeeded+rs.Active, 0
@@ -121,7 +121,7 @@ func succeed(status *kubeflowv1.JobStatus, job *kubeflowv1.TFJob, now time.Time)
 
 func lose(status *kubeflowv1.JobStatus, job *kubeflowv1.TFJob, c *roleCount, now time.Time) []event {
 	setCondition(status, failedCondition(job, c), now)
-	status.CompletionTime = ptr.To(wireTime(now))
+	status.CompletionTime = new(wireTime(now))
 	var events []event
 	for _, pod := range c.lost {
 		if code, known := exitCode(pod); known {
@@ -131,10 +131,10 @@ func lose(status *kubeflowv1.JobStatus, job *kubeflowv1.TFJob, c *roleCount, now
 	return append(events, jobFailed(job, c))
 }
 
-func invalidate(status *kubeflowv1.JobStatus, job *kubeflowv1.TFJob, problems []string, now time.Time) []event {
+func invalidate(status *kubeflowv1.JobStatus, problems []string, now time.Time) []event {
 	message := "The job cannot be run: " + strings.Join(problems, "; ") + "."
 	setCondition(status, condition(kubeflowv1.JobFailed, corev1.ConditionTrue, kubeflowv1.TFJobFailedValidationReason, message), now)
-	status.CompletionTime = ptr.To(wireTime(now))
+	status.CompletionTime = new(wireTime(now))
 	return []event{jobInvalid(message)}
 }
 

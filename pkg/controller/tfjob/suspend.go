@@ -6,8 +6,6 @@ package tfjob
 import (
 	"time"
 
-	"k8s.io/utils/ptr"
-
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
 )
 
@@ -36,7 +34,7 @@ func resume(p *plan, v *view, now time.Time) {
 		return
 	}
 	setCondition(&p.status, resumedCondition(v.job), now)
-	p.status.StartTime = ptr.To(wireTime(now))
+	p.status.StartTime = new(wireTime(now))
 	p.events = append(p.events, jobResumed(v.job))
 }
 
