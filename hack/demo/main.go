@@ -12,7 +12,6 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -90,10 +89,12 @@ func linger(ctx context.Context, out *screen, plane *controlplane.ControlPlane) 
 
 // interrupted is nil when it was the user who ended the work that failed.
 func interrupted(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	select {
+	case <-ctx.Done():
 		return nil
+	default:
+		return err
 	}
-	return err
 }
 
 func relative(path string) string {
@@ -105,5 +106,5 @@ func relative(path string) string {
 	if err != nil || len(short) > len(path) {
 		return path
 	}
-	return fmt.Sprint(short)
+	return short
 }
