@@ -14,7 +14,8 @@ state() {
 }
 before=$(state)
 make generate tidy fmt
-if ! diff <(echo "$before") <(state); then
+after=$(state)
+if ! diff <(echo "$before") <(echo "$after"); then
   echo >&2
   echo "verify: the files above were not up to date; they are now: commit them" >&2
   exit 1

@@ -20,7 +20,7 @@ stale=$(go list -deps -f '{{if .Stale}}{{.ImportPath}}{{end}}' "${flags[@]:1}" "
 total=$(grep -c . <<<"$stale" || true)
 what=$(basename "$output")
 [[ $output != */ ]] || what=${*##*/cmd/}
-[[ $what != ... ]] || what=$*
+[[ $what != ...* ]] || what="the programs"
 echo "building $what ($total packages to compile)"
 
 started=$SECONDS
