@@ -17,7 +17,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/ptr"
 
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
 )
@@ -295,7 +294,7 @@ func (w *world) disturb(rng *rand.Rand, suspends bool, victims string) {
 			}
 			w.start()
 		case suspends:
-			w.edit(func(job *kubeflowv1.TFJob) { job.Spec.RunPolicy.Suspend = ptr.To(rng.IntN(2) == 0) })
+			w.edit(func(job *kubeflowv1.TFJob) { job.Spec.RunPolicy.Suspend = new(rng.IntN(2) == 0) })
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 func ownerOfTestJob() []metav1.OwnerReference {
 	return []metav1.OwnerReference{{
 		APIVersion: "kubeflow.org/v1", Kind: "TFJob", Name: "j", UID: "job-1",
-		Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
+		Controller: new(true), BlockOwnerDeletion: new(true),
 	}}
 }
 
