@@ -24,7 +24,6 @@ import (
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 )
 
@@ -83,7 +82,7 @@ func nativeFrom(g *group) *schedulingv1beta1.PodGroup {
 				Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: minCount},
 			},
 			DisruptionMode: &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}},
-			Priority:       ptr.To(first.priority),
+			Priority:       new(first.priority),
 		},
 	}
 }
