@@ -18,15 +18,18 @@ const (
 	// pods three times faster from a few dozen requests at a time than from a
 	// thousand.
 	bindingsInFlight = 32
+	// eventsInFlight bounds the events that follow: more requests at a time
+	// than one connection carries would each open another one.
+	eventsInFlight = 16
 	// eventDelay bounds how long an event gives way.
-	eventDelay = 2 * time.Second
+	eventDelay = 5 * time.Second
 )
 
 // lanes orders the requests of this process: few bindings at a time, and
 // events, of which there is one for every pod bound, only while no binding
-// waits, or after eventDelay. All other requests pass.
+// waits, or after eventDelay, and few at a time too. All other requests pass.
 type lanes struct {
-	room *semaphore.Weighted
+	room, eventRoom *semaphore.Weighted
 
 	mu sync.Mutex
 	// bindings wait or are in flight; idle is closed while there are none.
@@ -35,7 +38,7 @@ type lanes struct {
 }
 
 func newLanes() *lanes {
-	l := &lanes{room: semaphore.NewWeighted(bindingsInFlight), idle: make(chan struct{})}
+	l := &lanes{room: semaphore.NewWeighted(bindingsInFlight), eventRoom: semaphore.NewWeighted(eventsInFlight), idle: make(chan struct{})}
 	close(l.idle)
 	return l
 }
@@ -62,6 +65,10 @@ func (l *lane) RoundTrip(request *http.Request) (*http.Response, error) {
 		defer l.lanes.room.Release(1)
 	case request.Method != http.MethodGet && strings.Contains(request.URL.Path, "/events"):
 		l.lanes.giveWay(request)
+		if err := l.lanes.eventRoom.Acquire(request.Context(), 1); err != nil {
+			return nil, err
+		}
+		defer l.lanes.eventRoom.Release(1)
 	}
 	return l.next.RoundTrip(request)
 }

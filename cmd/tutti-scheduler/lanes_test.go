@@ -33,12 +33,13 @@ const (
 	event   = "/apis/events.k8s.io/v1/namespaces/ns/events"
 )
 
-func TestLanesBoundBindingsOnly(t *testing.T) {
+func TestLanesBoundBindingsAndEvents(t *testing.T) {
 	for name, tc := range map[string]struct {
 		method, path string
 		want         int64
 	}{
 		"bindings are bounded":        {http.MethodPost, binding, bindingsInFlight},
+		"events are bounded":          {http.MethodPost, event, eventsInFlight},
 		"status patches are not":      {http.MethodPatch, "/api/v1/namespaces/ns/pods/p/status", 4 * bindingsInFlight},
 		"reading a pod named binding": {http.MethodGet, "/api/v1/namespaces/ns/pods/binding", 4 * bindingsInFlight},
 	} {
