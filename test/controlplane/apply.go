@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -99,4 +100,25 @@ func (c *ControlPlane) resource(object *unstructured.Unstructured, namespace str
 		namespace = own
 	}
 	return c.Dynamic.Resource(mapping.Resource).Namespace(namespace), nil
+}
+
+// Store creates an object or replaces the one of its name, with strict field
+// validation, as kubectl create and replace would. Objects that name no
+// namespace go into the one given.
+func (c *ControlPlane) Store(ctx context.Context, namespace string, object *unstructured.Unstructured) error {
+	resource, err := c.resource(object, namespace)
+	if err != nil {
+		return err
+	}
+	stored, err := resource.Get(ctx, object.GetName(), getOptions)
+	if apierrors.IsNotFound(err) {
+		_, err = resource.Create(ctx, object, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	object.SetResourceVersion(stored.GetResourceVersion())
+	_, err = resource.Update(ctx, object, metav1.UpdateOptions{FieldValidation: metav1.FieldValidationStrict})
+	return err
 }

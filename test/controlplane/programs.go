@@ -3,6 +3,15 @@
 
 package controlplane
 
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
 // Namespace is where Tutti is installed.
 const Namespace = "tutti-system"
 
@@ -19,6 +28,30 @@ func (c *ControlPlane) StartScheduler(args ...string) (*Process, error) {
 		"--secure-port=0",
 		"--v=2",
 	}, args...)...)
+}
+
+// StartSchedulerWith runs bin/tutti-scheduler with a configuration file of this
+// content, into which the kubeconfig of its service account is put.
+func (c *ControlPlane) StartSchedulerWith(configuration []byte) (*Process, error) {
+	kubeconfig, err := c.serviceAccount("tutti-scheduler")
+	if err != nil {
+		return nil, err
+	}
+	var fields map[string]any
+	if err := yaml.Unmarshal(configuration, &fields); err != nil {
+		return nil, fmt.Errorf("reading the scheduler's configuration: %w", err)
+	}
+	if err := unstructured.SetNestedField(fields, kubeconfig, "clientConnection", "kubeconfig"); err != nil {
+		return nil, fmt.Errorf("setting the kubeconfig: %w", err)
+	}
+	if configuration, err = yaml.Marshal(fields); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(c.dir, "scheduler-config.yaml")
+	if err := os.WriteFile(path, configuration, 0o600); err != nil {
+		return nil, err
+	}
+	return c.StartScheduler("--config=" + path)
 }
 
 // StartController runs bin/tutti-controller under its own service account.
