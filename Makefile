@@ -56,7 +56,7 @@ bin/golangci-lint: $(LINT_MODULE)
 
 .PHONY: clean
 clean: ## Remove what was built and what runs left.
-	rm -rf bin .demo .test
+	rm -rf bin .bench .demo .test
 
 ##@ Check
 
@@ -76,6 +76,11 @@ test-integration: tools build ## Run the integration tests on a real control pla
 .PHONY: bench
 bench: ## Run the benchmarks of the pure packages.
 	go test -run '^$$' -bench . -benchmem $(PURE)
+
+.PHONY: bench-gang
+bench-gang: tools build ## Measure a gang of 1,000 on 5,000 nodes beside kube-scheduler and a bind-only loop.
+	@hack/tools/build.sh . bin/bench-gang ./test/gangbench
+	@exec bin/bench-gang
 
 .PHONY: verify
 verify: tools ## Check that generated code, go.mod files and formatting are up to date; vet and lint.

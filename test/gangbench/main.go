@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Tutti Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command bench measures how long a gang waits: from the moment when it is
+// Command bench-gang measures how long a gang waits: from the moment when it is
 // complete to the last pod bound, side by side on one control plane, for
 //
 //	tutti     tutti-scheduler, on a PodGroup of the CRD
