@@ -3,9 +3,9 @@
 
 // Package clusterspec answers: which environment variables tell one task of a distributed job who its peers are?
 //
-// A framework is one function from a Job and a Task to variables, and one row in injectors. The functions are pure:
-// the same job and task always give the same bytes, so a pod that is created again after a crash or a restart finds
-// the peers that its predecessor had.
+// A framework is one function from a Job and a Task to variables, and one row in injectors; docs/extending.md shows
+// it. The functions are pure: the same job and task always give the same bytes, so a pod that is created again after a
+// crash or a restart finds the peers that its predecessor had.
 //
 // The package knows names, counts and ports. It must not know Kubernetes types, clusters, clocks or the process
 // environment; whoever calls it has read those already. Only the standard library is imported.
@@ -13,6 +13,7 @@ package clusterspec
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -46,6 +47,9 @@ type Task struct {
 type Var struct {
 	Name  string
 	Value string
+	// First: the variable stands before those of the user, whose values may then refer to it as $(Name) and who may
+	// declare it anew. Other variables stand after them and win.
+	First bool
 }
 
 // Env returns the variables that framework wants in the environment of the task, in order. None at all is a good answer: a
@@ -59,19 +63,30 @@ func Env(framework string, job Job, task Task) ([]Var, error) {
 		return nil, fmt.Errorf("job %s/%s has no task %s %d: the role has %d replicas",
 			job.Namespace, job.Name, task.Role, task.Index, role.Replicas)
 	}
-	for _, row := range injectors {
-		if row.framework == framework {
-			return row.inject(job, task)
-		}
+	if !slices.Contains(Frameworks(), framework) {
+		return nil, fmt.Errorf("unknown framework %q, known are %s", framework, strings.Join(Frameworks(), ", "))
 	}
-	return nil, fmt.Errorf("unknown framework %q, known are %s", framework, strings.Join(Frameworks(), ", "))
+	var vars []Var
+	for _, row := range injectors {
+		if row.framework != framework {
+			continue
+		}
+		more, err := row.inject(job, task)
+		if err != nil {
+			return nil, fmt.Errorf("%s variables of job %s/%s: %w", framework, job.Namespace, job.Name, err)
+		}
+		vars = append(vars, more...)
+	}
+	return vars, nil
 }
 
 // Frameworks lists the frameworks that Env knows.
 func Frameworks() []string {
-	names := make([]string, len(injectors))
-	for i, row := range injectors {
-		names[i] = row.framework
+	var names []string
+	for _, row := range injectors {
+		if !slices.Contains(names, row.framework) {
+			names = append(names, row.framework)
+		}
 	}
 	return names
 }
@@ -83,11 +98,12 @@ func TaskName(job string, task Task) string {
 
 type injector func(Job, Task) ([]Var, error)
 
-// injectors is all there is to register: one row per framework.
+// injectors is all there is to register. A framework has at least one row; the variables of several stand in their order.
 var injectors = []struct {
 	framework string
 	inject    injector
 }{
+	{"tensorflow", flagHosts},
 	{"tensorflow", tensorflow},
 }
 

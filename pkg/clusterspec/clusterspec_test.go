@@ -122,7 +122,7 @@ func TestEnvNamesWhatIsWrong(t *testing.T) {
 		task      Task
 		want      string
 	}{
-		"an unknown framework": {"caffe", Task{"worker", 0}, `unknown framework "caffe", known are tensorflow`},
+		"an unknown framework": {"caffe", Task{"worker", 0}, `unknown framework "caffe", known are ` + strings.Join(Frameworks(), ", ")},
 		"an unknown role":      {"tensorflow", Task{"ps", 0}, `job n/j has no role "ps"`},
 		"an index too high":    {"tensorflow", Task{"worker", 2}, `job n/j has no task worker 2: the role has 2 replicas`},
 		"a negative index":     {"tensorflow", Task{"worker", -1}, `job n/j has no task worker -1: the role has 2 replicas`},

@@ -6,6 +6,7 @@ package tfjob
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,17 +44,24 @@ func newPod(v *view, s slot, options Options) (*corev1.Pod, error) {
 	return pod, addEnv(pod, v, s, options)
 }
 
-// addEnv appends to the end: of variables of one name the last one counts, and the controller knows the peers better than a
-// template.
+// addEnv puts variables around those of the template. Of variables of one name the last one counts, and the controller knows the
+// peers better than a template; what a template may refer to stands first.
 func addEnv(pod *corev1.Pod, v *view, s slot, options Options) error {
 	vars, err := clusterspec.Env(kubeflowv1.TFJobFrameworkName, clusterJob(v.job, v.roles, options.Domain), s.task())
 	if err != nil {
 		return fmt.Errorf("making the environment of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	c := trainer(&pod.Spec)
+	var first, last []corev1.EnvVar
 	for _, variable := range vars {
-		c.Env = append(c.Env, corev1.EnvVar{Name: variable.Name, Value: variable.Value})
+		env := corev1.EnvVar{Name: variable.Name, Value: variable.Value}
+		if variable.First {
+			first = append(first, env)
+		} else {
+			last = append(last, env)
+		}
 	}
+	c.Env = slices.Concat(first, c.Env, last)
 	return nil
 }
 
