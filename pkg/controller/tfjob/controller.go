@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -60,6 +61,8 @@ type Controller struct {
 
 	factories []factory
 	synced    []cache.InformerSynced
+
+	leading atomic.Bool // is true from the beginning of Run
 }
 
 const (
@@ -102,6 +105,7 @@ func (c *Controller) HasSynced() bool {
 
 // Run reconciles jobs, threads of them at a time, until ctx is done, and returns when the last reconcile has ended.
 func (c *Controller) Run(ctx context.Context, threads int) {
+	c.leading.Store(true)
 	logger := klog.FromContext(ctx)
 	logger.Info("Waiting for the caches")
 	if !cache.WaitForCacheSync(ctx.Done(), c.synced...) {

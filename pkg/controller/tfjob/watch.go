@@ -83,6 +83,7 @@ func (c *Controller) jobChanged(before, after any) {
 	if !ok {
 		return
 	}
+	c.countChange(before, job)
 	// A job deleted and made again may show as one update.
 	if old, ok := before.(*kubeflowv1.TFJob); ok && old.UID != job.UID {
 		c.ledger.close(old.UID)
@@ -92,6 +93,7 @@ func (c *Controller) jobChanged(before, after any) {
 
 func (c *Controller) jobGone(obj any) {
 	if job, ok := last(obj).(*kubeflowv1.TFJob); ok {
+		c.countDeletion(job)
 		c.ledger.close(job.UID)
 	}
 }
