@@ -53,6 +53,10 @@ const (
 	ServicesPerJob     = "per-job"
 )
 
+// AttemptAnnotation is how many pods of the same replica have failed and been replaced before this one;
+// absent is none. The TFJob controller writes it to pods and reads it, so that no failure counts twice.
+const AttemptAnnotation = "tutti.dev/attempt"
+
 // GangPlacedCondition is the type of the condition that tells what the scheduler decided for a
 // gang. The scheduler writes it to the PodGroup's status; people and kubectl read it. Where the
 // installed PodGroup CRD keeps no conditions the verdict is in events only.
@@ -65,4 +69,7 @@ const (
 	// UnschedulableReason goes with False: no pod is bound, and the message says which role lacks
 	// room, how many of how many fit, and in which domain most of them do.
 	UnschedulableReason = "Unschedulable"
+	// IncompleteReason goes with False: the gang cannot be tried, since it lacks pods or its pods
+	// contradict each other; the message says which.
+	IncompleteReason = "Incomplete"
 )

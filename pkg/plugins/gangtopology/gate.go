@@ -32,6 +32,8 @@ const (
 	// after it, then twice that, up to lastRetry.
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 5 * time.Second
+	// tellAfter is how long a gang may lack pods before its owner is told.
+	tellAfter = 5 * time.Second
 	// lostEvent bounds how long a gang waits that fits by a change that the
 	// gate was not told of.
 	lostEvent = 30 * time.Second
@@ -77,6 +79,8 @@ type gated struct {
 	// due is when to look at the gang; zero when only an event can help.
 	due    time.Time
 	checks int
+	// lack is what the gang was last found to lack.
+	lack string
 }
 
 func newGate(handle fwk.Handle, report *reporter) *gate {
@@ -232,8 +236,11 @@ func (g *gate) look(logger klog.Logger, key types.NamespacedName) {
 	if !g.isDue(key) {
 		return
 	}
-	if !g.complete(key) {
-		g.rest(key)
+	group, complete, lack := g.complete(key)
+	if !complete {
+		if g.rest(key, lack) {
+			g.report.incomplete(group, lack)
+		}
 		return
 	}
 	pod := g.admit(key)
@@ -257,38 +264,49 @@ func (g *gate) isDue(key types.NamespacedName) bool {
 	return true
 }
 
-// complete tells whether the gang can be tried at all. If it cannot, what is
-// missing comes as an event.
-func (g *gate) complete(key types.NamespacedName) bool {
+// complete tells whether the gang can be tried at all and, if its group exists,
+// what it lacks. What is missing comes as an event.
+func (g *gate) complete(key types.NamespacedName) (group *schedulingv1beta1.PodGroup, ok bool, lack string) {
 	groups := g.handle.PodGroupManager()
 	group, err := groups.PodGroups().Get(key.Namespace, key.Name)
 	if err != nil {
-		return false
+		return nil, false, ""
 	}
 	state, err := groups.PodGroupStates().Get(key.Namespace, key.Name)
-	if err != nil || state.AllPodsCount() < quorumOf(group) {
-		return false
+	if err != nil {
+		return group, false, ""
+	}
+	if exist, quorum := state.AllPodsCount(), quorumOf(group); exist < quorum {
+		return group, false, fmt.Sprintf("waiting for pods: %d exist, and the gang's minimum is %d", exist, quorum)
 	}
 	unscheduled := state.UnscheduledPods()
 	for _, pod := range unscheduled {
 		if corev1helpers.PodPriority(pod) != priorityOf(group) {
-			g.report.refused(group, fmt.Sprintf("the pods of gang %s differ in priority (%d and, of pod %s, %d): give all of them one priority class",
-				group.Name, priorityOf(group), pod.Name, corev1helpers.PodPriority(pod)))
-			return false
+			return group, false, fmt.Sprintf("the gang's pods differ in priority (%d and, of pod %s, %d): give all of them one priority class",
+				priorityOf(group), pod.Name, corev1helpers.PodPriority(pod))
 		}
 	}
-	return len(unscheduled) > 0
+	return group, len(unscheduled) > 0, ""
 }
 
-// rest waits for an event, unless one came since the gang was found due.
-func (g *gate) rest(key types.NamespacedName) {
+// rest waits for an event, unless one came since the gang was found due. It
+// tells whether the gang's owner is to be told what it lacks: when it has
+// lacked that for a while.
+func (g *gate) rest(key types.NamespacedName, lack string) (tell bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	gang := g.gang(key)
 	gang.let = false
-	if !gang.due.After(g.clock.Now()) {
-		gang.due = time.Time{}
+	if gang.due.After(g.clock.Now()) {
+		return false
 	}
+	if lack != gang.lack && lack != "" {
+		gang.lack = lack
+		g.lookAfter(key, gang, tellAfter)
+		return false
+	}
+	gang.lack, gang.due = lack, time.Time{}
+	return lack != ""
 }
 
 // admit opens the gate for the gang and plans the next look, in case the
@@ -298,7 +316,7 @@ func (g *gate) admit(key types.NamespacedName) *v1.Pod {
 	defer g.mu.Unlock()
 	gang := g.gang(key)
 	gang.let, gang.since = true, g.epoch
-	gang.refused, gang.stale = false, false
+	gang.refused, gang.stale, gang.lack = false, false, ""
 	g.lookAfter(key, gang, min(lastRecheck, firstRecheck<<min(gang.checks, 10)))
 	gang.checks++
 	return gang.member

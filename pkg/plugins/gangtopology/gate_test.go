@@ -185,9 +185,33 @@ func TestGateReportsMixedPriorities(t *testing.T) {
 	s.handle.pods["p1"].Spec.Priority = ptr.To[int32](7)
 	s.arrive()
 	s.after(settle)
+	s.after(tellAfter)
 	s.wantActivations(0)
-	if len(s.verdicts) != 1 || !strings.Contains(s.verdicts[0], "GangPlaced=False: the pods of gang g differ in priority (0 and, of pod p1, 7)") {
-		t.Errorf("verdicts %q", s.verdicts)
+	s.wantVerdict("GangPlaced=False: the gang's pods differ in priority (0 and, of pod p1, 7)")
+}
+
+func TestGateTellsAGangThatLacksPodsForAWhile(t *testing.T) {
+	s := newGateScene(t, 3, 2)
+	s.arrive()
+	s.after(settle)
+	s.after(tellAfter - time.Second)
+	s.wantVerdict("")
+	s.after(time.Second)
+	s.wantVerdict("GangPlaced=False: waiting for pods: 2 exist, and the gang's minimum is 3")
+	s.after(time.Hour)
+	if len(s.verdicts) != 1 {
+		t.Errorf("told again: %q", s.verdicts)
+	}
+}
+
+func (s *gateScene) wantVerdict(want string) {
+	s.Helper()
+	got := ""
+	if len(s.verdicts) > 0 {
+		got = s.verdicts[len(s.verdicts)-1]
+	}
+	if !strings.HasPrefix(got, want) || (want == "") != (got == "") {
+		s.Fatalf("verdicts %q, want last %q", s.verdicts, want)
 	}
 }
 
@@ -195,12 +219,12 @@ func TestGateKeepsAnEventThatComesWhileItLooks(t *testing.T) {
 	s := newGateScene(t, 2, 1)
 	s.arrive()
 	s.clock.Step(settle)
-	if !s.gate.isDue(theGang) || s.gate.complete(theGang) {
+	if _, complete, _ := s.gate.complete(theGang); complete || !s.gate.isDue(theGang) {
 		t.Fatal("want a gang that is due and not complete")
 	}
 	s.handle.addPods(1)
 	s.arrive() // between the look and its end
-	s.gate.rest(theGang)
+	s.gate.rest(theGang, "")
 	s.after(settle)
 	s.wantActivations(1)
 }

@@ -50,6 +50,14 @@ func (r *reporter) refused(group *schedulingv1beta1.PodGroup, message string) {
 	r.event(group, v1.EventTypeWarning, "FailedScheduling", message)
 }
 
+// incomplete: the gang cannot be tried.
+func (r *reporter) incomplete(group *schedulingv1beta1.PodGroup, message string) {
+	r.verdict(group, metav1.Condition{
+		Type: tutti.GangPlacedCondition, Status: metav1.ConditionFalse, Reason: tutti.IncompleteReason, Message: message,
+	})
+	r.event(group, v1.EventTypeWarning, "GangIncomplete", message)
+}
+
 func (r *reporter) event(group *schedulingv1beta1.PodGroup, kind, reason, message string) {
 	r.mu.Lock()
 	told := r.last[group.UID] == message
