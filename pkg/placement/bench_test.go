@@ -126,3 +126,36 @@ func flatTree(hosts int) *topology.Tree {
 	}
 	return topology.New(nil, labels)
 }
+
+// BenchmarkPlannerAfterChanges plans after ten hosts have changed, each time.
+func BenchmarkPlannerAfterChanges(b *testing.B) {
+	for _, hosts := range []int{1_000, 20_000, 100_000} {
+		for _, tc := range []struct {
+			name  string
+			flat  bool
+			roles []Role
+		}{
+			{"workers", false, []Role{worker(8)}},
+			{"ps+workers", false, []Role{worker(56), server(8)}},
+			{"flat", true, []Role{worker(4)}},
+			{"no", false, []Role{worker(hosts)}},
+		} {
+			b.Run(fmt.Sprintf("hosts=%d/%s", hosts, tc.name), func(b *testing.B) {
+				p := benchProblem(hosts, tc.roles...)
+				if tc.flat {
+					p.Tree = flatTree(hosts)
+				}
+				c := NewPlanner(p.Tree, p.Resources, p.Free)
+				b.ReportAllocs()
+				for n := 0; b.Loop(); n++ {
+					for i := range 10 {
+						c.SetFree((n*7919+i*104729)%hosts, []int64{96_000, int64(n+i) % 9, 110})
+					}
+					if d := c.Plan(p); d.Hosts == nil != (tc.name == "no") {
+						b.Fatal(d.Explain(p))
+					}
+				}
+			})
+		}
+	}
+}

@@ -8,7 +8,7 @@ import "slices"
 // cover narrows a domain down to the hosts of as few sub-domains as hold the
 // gang, level by level, or from the preferred level on if there is one below.
 // It returns false if the domain does not hold the gang at all.
-func (pl *planner) cover(need []int64, t, k int) ([]int, bool) {
+func (pl *plan) cover(need []int64, t, k int) (span, bool) {
 	roles := 0
 	for _, n := range need {
 		if n > 0 {
@@ -16,8 +16,8 @@ func (pl *planner) cover(need []int64, t, k int) ([]int, bool) {
 		}
 	}
 	chosen := []int{k}
-	if roles > 1 && !pl.fits(need, pl.hostsOf(t, chosen), &pl.steps) {
-		return nil, false
+	if roles > 1 && !pl.holds(need, t, k) {
+		return span{}, false
 	}
 	next := t + 1
 	if preferred := pl.tierOf[pl.p.Constraint.Preferred]; preferred > next {
@@ -35,13 +35,29 @@ func (pl *planner) cover(need []int64, t, k int) ([]int, bool) {
 	return pl.hostsOf(t, chosen), true
 }
 
+// holds says whether the k-th domain holds all roles at once. The sub-domains
+// that the sums demand usually do, and are fewer hosts to look at.
+func (pl *plan) holds(need []int64, t, k int) bool {
+	if next := t + 1; next < len(pl.tiers)-1 {
+		chosen := pl.fewest(need, next, pl.within(t, []int{k}, next))
+		if _, ok := pl.room.quickly(need, pl.hostsOf(next, chosen), nil, false); ok {
+			return true
+		}
+	}
+	return pl.fits(need, pl.hostsOf(t, []int{k}), &pl.steps)
+}
+
 // hostsOf lists the hosts of the tier's chosen domains in tree order.
-func (pl *planner) hostsOf(t int, chosen []int) []int {
-	return pl.within(t, chosen, len(pl.tiers)-1)
+func (pl *plan) hostsOf(t int, chosen []int) span {
+	if len(chosen) == 1 {
+		d := pl.tiers[t].domains[chosen[0]]
+		return span{first: d.First, last: d.Last}
+	}
+	return span{list: pl.within(t, chosen, len(pl.tiers)-1)}
 }
 
 // within lists the domains of the narrower tier that lie in the chosen ones.
-func (pl *planner) within(t int, chosen []int, narrower int) []int {
+func (pl *plan) within(t int, chosen []int, narrower int) []int {
 	var parts []int
 	for _, k := range chosen {
 		d := pl.tiers[t].domains[k]
@@ -54,24 +70,24 @@ func (pl *planner) within(t int, chosen []int, narrower int) []int {
 
 // fewest chooses, for each role by itself, the fewest parts whose sums hold it:
 // exact when there is one role.
-func (pl *planner) fewest(need []int64, t int, parts []int) []int {
+func (pl *plan) fewest(need []int64, t int, parts []int) []int {
 	tr := &pl.tiers[t]
 	in := make(map[int]bool, len(parts))
 	for _, r := range pl.order {
 		missing := need[r]
 		for _, k := range parts {
 			if in[k] {
-				missing -= tr.slots[r][k]
+				missing -= pl.sum(t, r, k)
 			}
 		}
 		var keys []key
 		for _, k := range parts {
-			if s := tr.slots[r][k]; s > 0 && !in[k] && missing > 0 {
+			if s := pl.sum(t, r, k); s > 0 && !in[k] && missing > 0 {
 				class := 1
 				if tr.anchored != nil && tr.anchored[k] {
 					class = 0
 				}
-				keys = append(keys, newKey(class, s, tr.devices[k], k))
+				keys = append(keys, newKey(class, s, pl.devicesAt(t, k), k))
 			}
 		}
 		bestFit(keys, missing, func(k int, _ int64) bool {
@@ -94,7 +110,7 @@ const maxTries = 1 << 14
 // that all of them together do. It adds to what the sums demand until the roles
 // fit jointly, drops what is not needed, and tries all smaller choices, as long
 // as they are few: with many parts it may end with more than the fewest.
-func (pl *planner) fewestJointly(need []int64, t int, parts []int) []int {
+func (pl *plan) fewestJointly(need []int64, t int, parts []int) []int {
 	tr := &pl.tiers[t]
 	chosen := pl.fewest(need, t, parts)
 	least := pl.spread(need, t, parts)
@@ -103,7 +119,7 @@ func (pl *planner) fewestJointly(need []int64, t int, parts []int) []int {
 		var keys []key
 		for _, k := range parts {
 			if _, in := slices.BinarySearch(chosen, k); !in {
-				keys = append(keys, newKey(0, tr.slots[pl.room.short][k], tr.devices[k], k))
+				keys = append(keys, newKey(0, pl.sum(t, pl.room.short, k), pl.devicesAt(t, k), k))
 			}
 		}
 		slices.Sort(keys)
@@ -130,7 +146,7 @@ func (pl *planner) fewestJointly(need []int64, t int, parts []int) []int {
 
 // choose finds the first choice of so many parts, in tree order, that holds all
 // roles at once; nil if there is none or the tries are used up.
-func (pl *planner) choose(need []int64, t int, parts []int, size int, tries *int) []int {
+func (pl *plan) choose(need []int64, t int, parts []int, size int, tries *int) []int {
 	var chosen []int
 	var extend func(from int) bool
 	extend = func(from int) bool {
@@ -140,7 +156,7 @@ func (pl *planner) choose(need []int64, t int, parts []int, size int, tries *int
 				return false
 			}
 			hosts := pl.hostsOf(t, chosen)
-			*tries -= len(hosts)
+			*tries -= hosts.size()
 			return pl.fits(need, hosts, &pl.coverSteps)
 		}
 		for i := from; i <= len(parts)-size+len(chosen) && *tries > 0; i++ {
@@ -159,10 +175,10 @@ func (pl *planner) choose(need []int64, t int, parts []int, size int, tries *int
 }
 
 // partsHold says whether the parts' sums hold each role by itself.
-func (pl *planner) partsHold(need []int64, t int, parts []int) bool {
+func (pl *plan) partsHold(need []int64, t int, parts []int) bool {
 	for r, n := range need {
 		for _, k := range parts {
-			n -= pl.tiers[t].slots[r][k]
+			n -= pl.sum(t, r, k)
 		}
 		if n > 0 {
 			return false

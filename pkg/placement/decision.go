@@ -12,9 +12,9 @@ type Decision struct {
 	Level  int     // of Domain
 	Domain int     // the narrowest domain that holds all placed and running pods
 
-	// Rejections tells, when the gang does not fit, what each domain of the
-	// required level has room for, nearest to fitting first. Hosts that were not
-	// asked for count as eligible in all but the first.
+	// Rejections tells, when the gang does not fit, what those domains of the
+	// required level have room for that are nearest to taking it, the nearest
+	// first. Hosts that were not asked for count as eligible in all but the first.
 	Rejections []Rejection
 	// Exclusions counts the hosts that were asked for and not eligible, by reason.
 	Exclusions []Exclusion

@@ -26,8 +26,13 @@ const (
 // where a state s counts the pods placed so far, of all roles but the largest.
 // That takes hosts x states x options steps, where states is the product of
 // (pods+1) over those roles and a host has no more options than states.
-func (pl *planner) solve(need []int64, hosts []int, steps *int) (f fill, decided bool) {
-	hosts = slices.DeleteFunc(slices.Clone(hosts), func(h int) bool { return !pl.helps(need, h) })
+func (pl *plan) solve(need []int64, among span, steps *int) (f fill, decided bool) {
+	var hosts []int
+	for h := range among.all() {
+		if pl.helps(need, h) {
+			hosts = append(hosts, h)
+		}
+	}
 	s := pl.newSum(need, hosts)
 	if s == nil {
 		return nil, pl.giveUp(steps)
@@ -55,9 +60,9 @@ func (pl *planner) solve(need []int64, hosts []int, steps *int) (f fill, decided
 }
 
 // helps says whether the host takes a pod of any role.
-func (pl *planner) helps(need []int64, host int) bool {
+func (pl *plan) helps(need []int64, host int) bool {
 	for r, n := range need {
-		if n > 0 && pl.slots[r][host] > 0 {
+		if n > 0 && pl.slotsOf(r, host) > 0 {
 			return true
 		}
 	}
@@ -65,7 +70,7 @@ func (pl *planner) helps(need []int64, host int) bool {
 }
 
 // giveUp notes that a domain was left undecided.
-func (pl *planner) giveUp(steps *int) bool {
+func (pl *plan) giveUp(steps *int) bool {
 	if steps == &pl.steps {
 		pl.bounded = true
 	}
@@ -87,7 +92,7 @@ type sum struct {
 }
 
 // newSum returns nil if there are too many states.
-func (pl *planner) newSum(need []int64, hosts []int) *sum {
+func (pl *plan) newSum(need []int64, hosts []int) *sum {
 	s := &sum{big: pl.lead, states: 1, hosts: hosts}
 	for r, n := range need {
 		if n > need[s.big] {
@@ -128,13 +133,13 @@ func (pl *planner) newSum(need []int64, hosts []int) *sum {
 	return s
 }
 
-func (pl *planner) alike(a, b int) bool {
-	for r := range pl.slots {
-		if pl.slots[r][a] != pl.slots[r][b] {
+func (pl *plan) alike(a, b int) bool {
+	for r := range pl.shapes {
+		if pl.slotsOf(r, a) != pl.slotsOf(r, b) {
 			return false
 		}
 	}
-	return slices.Equal(pl.p.Free[a], pl.p.Free[b])
+	return slices.Equal(pl.freeOn(a), pl.freeOn(b))
 }
 
 // staircase lists what one host can take.
@@ -149,16 +154,16 @@ type option struct {
 	beside int32 // pods of the largest role that fit as well
 }
 
-func (pl *planner) newStaircase(s *sum, host int) *staircase {
+func (pl *plan) newStaircase(s *sum, host int) *staircase {
 	st := &staircase{}
-	left := slices.Clone(pl.p.Free[host])
+	left := slices.Clone(pl.freeOn(host))
 	counts := make([]int32, len(s.small))
 	// most is how many more pods of a role the host takes.
 	most := func(role int, limit int32) int32 {
-		if pl.slots[role][host] == 0 {
+		if pl.slotsOf(role, host) == 0 {
 			return 0
 		}
-		return int32(min(slotsIn(left, pl.p.Roles[role]), int64(limit)))
+		return int32(min(pl.slotsIn(left, role), int64(limit)))
 	}
 	var choose func(i, offset int)
 	choose = func(i, offset int) {

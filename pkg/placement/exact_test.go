@@ -14,7 +14,7 @@ func TestExactPackingAgreesWithTheTwin(t *testing.T) {
 	yes, no, slow := 0, 0, 0
 	for seed := range 10_000 {
 		p := randomProblem(rand.New(rand.NewPCG(uint64(seed), 11)).IntN)
-		pl := newPlanner(&p)
+		pl := newPlan(newCapacity(p.Tree, p.Resources, p.Free), &p)
 		need, want := make([]int64, len(p.Roles)), make([]int, len(p.Roles))
 		hosts := twinHosts(0, len(p.Free))
 		for r, role := range p.Roles {
@@ -23,7 +23,7 @@ func TestExactPackingAgreesWithTheTwin(t *testing.T) {
 				pl.mayUse(r, h)
 			}
 		}
-		f, decided := pl.solve(need, hosts, &pl.steps)
+		f, decided := pl.solve(need, span{list: hosts}, &pl.steps)
 		fits := twinFits(p, want, hosts)
 		if !decided || fits != (f != nil) {
 			t.Fatalf("seed %d: packed: %v, decided: %v, but an assignment exists: %v\n%s", seed, f != nil, decided, fits, draw(p))
@@ -33,7 +33,7 @@ func TestExactPackingAgreesWithTheTwin(t *testing.T) {
 			continue
 		}
 		yes++
-		if _, ok := pl.room.quickly(need, hosts, nil, false); !ok {
+		if _, ok := pl.room.quickly(need, span{list: hosts}, nil, false); !ok {
 			slow++
 		}
 		d := Decision{Hosts: f.ranks(p.Roles)} // in the cluster, level 0

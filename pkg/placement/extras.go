@@ -12,12 +12,9 @@ import (
 // addExtras places pods beyond the minimum on what room the minimum has left:
 // first in the domain that the gang stands in, then around it, never outside
 // the scope. Pods without room stay out; nothing is moved to make some.
-func (pl *planner) addExtras(f fill, full []int64, scope topology.Domain) {
+func (pl *plan) addExtras(f fill, full []int64, scope topology.Domain) {
 	for _, ring := range pl.rings(f, scope) {
-		hosts := make([]int, 0, ring.Last-ring.First)
-		for h := ring.First; h < ring.Last; h++ {
-			hosts = append(hosts, h)
-		}
+		hosts := span{first: ring.First, last: ring.Last}
 		for _, r := range pl.order {
 			missing := full[r]
 			for _, s := range f[r] {
@@ -31,7 +28,7 @@ func (pl *planner) addExtras(f fill, full []int64, scope topology.Domain) {
 }
 
 // rings lists the domains around the gang from the narrowest out to the scope.
-func (pl *planner) rings(f fill, scope topology.Domain) []topology.Domain {
+func (pl *plan) rings(f fill, scope topology.Domain) []topology.Domain {
 	first, last := pl.anchorFirst, pl.anchorLast
 	for _, shares := range f {
 		for _, s := range shares {

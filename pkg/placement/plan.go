@@ -6,8 +6,9 @@
 // Plan is a pure function of its Problem: no clock, no randomness, no I/O, and
 // ties always go to the first in tree order. It proceeds in four steps.
 //
-//  1. Slots (slots.go): how many pods of each role fit on each host alone,
-//     summed up for every domain.
+//  1. Slots (shape.go): how many pods of each role fit on each host alone,
+//     summed up for every domain. A Planner keeps them from plan to plan; what
+//     one plan assumes or finds out is its own (slots.go).
 //  2. Search (search.go): domains from the narrowest level up to the required
 //     one, the tightest first; a domain whose sums are too small is out at once.
 //  3. Cover (cover.go, bestfit.go): inside the domain, level by level, as few
@@ -26,7 +27,7 @@
 //	    Where roles or eligibility differ, tightness and spread of a domain are
 //	    judged by sums: upper bounds, which may prefer a domain of the same level
 //	    that another would beat.
-//	P6  Equal problems have equal decisions.
+//	P6  Equal problems have equal decisions, whatever a Planner has seen before.
 //
 // The package knows nothing of Kubernetes objects, nor of what a level is called.
 package placement
@@ -42,7 +43,11 @@ import (
 // none up to the required level does the gang go with its minimums, and then
 // pods beyond them are added, nearest first, as long as there is room.
 func Plan(p Problem) Decision {
-	pl := newPlanner(&p)
+	return newCapacity(p.Tree, p.Resources, p.Free).Plan(p)
+}
+
+func (pl *plan) decide() Decision {
+	p := pl.p
 	full, minimum := make([]int64, len(p.Roles)), make([]int64, len(p.Roles))
 	for r, role := range p.Roles {
 		full[r] = int64(role.Pods)
@@ -50,10 +55,13 @@ func Plan(p Problem) Decision {
 	}
 
 	widest := pl.tierOf[p.Constraint.Required]
-	found, ok := pl.search(full, pl.tiers[0].domains[0])
+	found, ok := pl.search(full, pl.whole())
 	if !ok && !slices.Equal(full, minimum) {
 		for _, k := range pl.roomiest(widest, full) {
 			scope := pl.tiers[widest].domains[k]
+			if !pl.sumsHold(minimum, widest, k) {
+				continue
+			}
 			if found, ok = pl.search(minimum, scope); ok {
 				pl.addExtras(found, full, scope)
 				break
@@ -90,7 +98,7 @@ func (f fill) ranks(roles []Role) [][]int {
 }
 
 // enclosing finds the narrowest domain around all placed and running pods.
-func (pl *planner) enclosing(hosts [][]int) (level, domain int) {
+func (pl *plan) enclosing(hosts [][]int) (level, domain int) {
 	first, last := pl.anchorFirst, pl.anchorLast
 	for _, ranks := range hosts {
 		for _, h := range ranks {

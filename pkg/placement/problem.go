@@ -15,6 +15,16 @@ type Problem struct {
 
 	Constraint Constraint
 	Anchors    []int // hosts of the gang's members that already run
+
+	// Changes are hosts that are to be taken as having something else left than
+	// Free says: a what-if. Each host at most once.
+	Changes []Change
+}
+
+// Change is what a host would have left.
+type Change struct {
+	Host int
+	Free []int64 // [resource]
 }
 
 // Role is a set of pods that ask for the same.

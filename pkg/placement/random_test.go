@@ -144,8 +144,14 @@ func randomProblem(below func(int) int) Problem {
 		}
 		p.Free = append(p.Free, free)
 	}
+	return randomGang(below, p)
+}
+
+// randomGang draws another gang for the problem's cluster.
+func randomGang(below func(int) int, p Problem) Problem {
+	p.Roles, p.Anchors, p.Constraint = nil, nil, Constraint{}
 	for r := range 1 + below(3) {
-		p.Roles = append(p.Roles, randomRole(below, string(rune('a'+r)), len(p.Resources), len(hosts)))
+		p.Roles = append(p.Roles, randomRole(below, string(rune('a'+r)), len(p.Resources), len(p.Free)))
 	}
 	last := len(p.Tree.Levels()) - 1
 	if below(2) == 0 {
@@ -156,7 +162,7 @@ func randomProblem(below func(int) int) Problem {
 	}
 	if below(6) == 0 {
 		for range 1 + below(2) {
-			p.Anchors = append(p.Anchors, below(len(hosts)))
+			p.Anchors = append(p.Anchors, below(len(p.Free)))
 		}
 	}
 	return p

@@ -8,31 +8,69 @@ import (
 	"slices"
 )
 
-// reject tells of each domain of the required level what it has room for. Only
-// domains that hold the anchors count. Hosts not asked yet count as eligible,
-// except in the first: it is what people read, so it is asked until it stands.
-func (pl *planner) reject(minimum []int64) []Rejection {
+// Limits of what a "no" tells: so many domains are named, and so many looked
+// into to find those. The others are judged by their sums alone.
+const (
+	maxRejections = 4
+	maxLookedInto = 32
+)
+
+// reject tells of the domains of the required level that are nearest to taking
+// the gang what they have room for. Only domains that hold the anchors count.
+// Hosts not asked yet count as eligible, except in the first: it is what people
+// read, so it is asked until it stands.
+func (pl *plan) reject(minimum []int64) []Rejection {
+	open := pl.byShortage(minimum)
 	list := make([]Rejection, 0)
-	for k, d := range pl.p.Tree.Domains(pl.p.Constraint.Required) {
-		if pl.holdsAnchors(d) {
-			list = append(list, pl.rejection(k, minimum, false))
-		}
-	}
 	nearer := func(a, b Rejection) int {
 		return cmp.Or(cmp.Compare(a.missing(), b.missing()), cmp.Compare(a.Domain, b.Domain))
 	}
-	slices.SortFunc(list, nearer)
-	first := pl.p.Tree.Domains(pl.p.Constraint.Required)[0].ID
-	for len(list) > 0 {
-		asked := pl.rejection(list[0].Domain-first, minimum, true)
-		i, _ := slices.BinarySearchFunc(list[1:], asked, nearer)
-		copy(list, list[1:i+1])
-		list[i] = asked
-		if i == 0 {
+	add := func(rj Rejection) {
+		i, _ := slices.BinarySearchFunc(list, rj, nearer)
+		list = slices.Insert(list, i, rj)
+	}
+	// A domain's sums say at least how many pods it is short of.
+	for i, o := range open {
+		if i == maxLookedInto || len(list) >= maxRejections && int64(list[maxRejections-1].missing()) < o.missing {
 			break
 		}
+		add(pl.rejection(o.domain, minimum, false))
 	}
-	return list
+	if !slices.ContainsFunc(pl.p.Roles, func(r Role) bool { return r.Eligible != nil }) {
+		return list[:min(len(list), maxRejections)]
+	}
+	first := pl.p.Tree.Domains(pl.p.Constraint.Required)
+	for asked := -1; len(list) > 0 && list[0].Domain != asked; {
+		asked = list[0].Domain
+		list = slices.Delete(list, 0, 1)
+		add(pl.rejection(asked-first[0].ID, minimum, true))
+	}
+	return list[:min(len(list), maxRejections)]
+}
+
+// lacking is a domain of the required level with how many pods it lacks room
+// for at least.
+type lacking struct {
+	domain  int // position in its level
+	missing int64
+}
+
+// byShortage lists the domains that hold the anchors, the one that lacks least first.
+func (pl *plan) byShortage(minimum []int64) []lacking {
+	t := pl.tierOf[pl.p.Constraint.Required]
+	var open []lacking
+	for k, d := range pl.p.Tree.Domains(pl.p.Constraint.Required) {
+		if !pl.holdsAnchors(d) {
+			continue
+		}
+		missing := int64(0)
+		for r, n := range minimum {
+			missing += max(0, n-pl.sum(t, r, k))
+		}
+		open = append(open, lacking{k, missing})
+	}
+	slices.SortStableFunc(open, func(a, b lacking) int { return cmp.Compare(a.missing, b.missing) })
+	return open
 }
 
 func (rj Rejection) missing() int {
@@ -44,40 +82,68 @@ func (rj Rejection) missing() int {
 }
 
 // rejection packs what fits into the k-th domain of the required level.
-func (pl *planner) rejection(k int, minimum []int64, ask bool) Rejection {
-	d := pl.p.Tree.Domains(pl.p.Constraint.Required)[k]
-	rj := Rejection{Domain: d.ID, Room: make([]int, len(minimum))}
-	hosts := pl.hostsOf(pl.tierOf[pl.p.Constraint.Required], []int{k})
-	short, _ := pl.room.quickly(minimum, hosts, nil, ask)
+func (pl *plan) rejection(k int, minimum []int64, ask bool) Rejection {
+	t := pl.tierOf[pl.p.Constraint.Required]
+	rj := Rejection{Domain: pl.p.Tree.Domains(pl.p.Constraint.Required)[k].ID, Room: make([]int, len(minimum))}
+	short, _ := pl.room.quickly(minimum, pl.hostsOf(t, []int{k}), nil, ask)
 	for r, n := range minimum {
 		rj.Room[r] = int(n - short[r])
 		if short[r] > 0 {
-			rj.Shortages = append(rj.Shortages, pl.shortage(r, short[r], hosts))
+			rj.Shortages = append(rj.Shortages, pl.shortage(r, short[r], t, k))
 		}
 	}
 	return rj
 }
 
-// shortage finds the resource for which the role is short on the hosts, in
+// shortage finds the resource for which the role is short in the domain, in
 // what the packing just done has left. Eligibility does not enter: it is told
 // apart, by the exclusions.
-func (pl *planner) shortage(role int, pods int64, hosts []int) Shortage {
+func (pl *plan) shortage(role int, pods int64, t, k int) Shortage {
 	s := Shortage{Role: role, Pods: int(pods)}
 	scarcest := pods
 	for d, request := range pl.p.Roles[role].Request {
 		if request <= 0 {
 			continue
 		}
-		slots, total := int64(0), int64(0)
-		for _, h := range hosts {
-			left := max(0, pl.room.free(h)[d])
-			slots += left / request
-			total += left
-		}
-		if slots < scarcest || slots == scarcest && slots < pods && pl.device[d] {
+		slots, total := pl.supply(d, request, t, k)
+		if slots < scarcest || slots == scarcest && slots < pods && pl.isDevice[d] {
 			scarcest = slots
 			s.Resource, s.Amount = pl.p.Resources[d], max(0, pods*request-total)
 		}
 	}
 	return s
+}
+
+// supply is what the room has left of one resource in the domain, and how many
+// requests of it the hosts would take, each by itself.
+func (pl *plan) supply(d int, request int64, t, k int) (slots, total int64) {
+	count := func(free []int64, sign int64) {
+		left := max(0, free[d])
+		slots += sign * (left / request)
+		total += sign * left
+	}
+	hosts := pl.hostsOf(t, []int{k})
+	if !pl.keep || t == len(pl.tiers)-1 || hosts.size() <= int(pl.fewHosts) {
+		for h := range hosts.all() {
+			count(pl.room.free(h), 1)
+		}
+		return slots, total
+	}
+	// The planner's sums, with the hosts that differ from it put right.
+	only := Role{Pods: 1, Request: make([]int64, len(pl.resources))}
+	only.Request[d] = request
+	slots, total = pl.shapeOf(&only).sums[t][k], pl.totalOf(d, t, k)
+	for _, h := range pl.room.hosts {
+		if hosts.first <= h && h < hosts.last {
+			count(pl.free[h], -1)
+			count(pl.room.free(h), 1)
+		}
+	}
+	for h, free := range pl.assumed {
+		if hosts.first <= h && h < hosts.last && pl.room.row[h] == 0 {
+			count(pl.free[h], -1)
+			count(free, 1)
+		}
+	}
+	return slots, total
 }

@@ -19,36 +19,90 @@ type candidate struct {
 
 // search finds the best domain within scope for need pods of each role: tier by
 // tier from narrow to wide, and in a tier the tightest first.
-func (pl *planner) search(need []int64, scope topology.Domain) (fill, bool) {
+func (pl *plan) search(need []int64, scope topology.Domain) (fill, bool) {
 	if !slices.ContainsFunc(need, func(n int64) bool { return n > 0 }) {
 		pl.room.reset()
 		return make(fill, len(need)), true
+	}
+	if len(pl.free) == 0 {
+		return nil, false
 	}
 	required, start := pl.tierOf[pl.p.Constraint.Required], len(pl.tiers)-1
 	if pl.p.Constraint.Preferred > 0 {
 		start = max(required, pl.tierOf[pl.p.Constraint.Preferred])
 	}
 	for t := start; t >= required; t-- {
-		candidates := pl.candidates(need, t, scope)
-		for i := range candidates {
-			switch i {
-			case 0: // the first usually does: find it without sorting
-				best := 0
-				for j := range candidates {
-					if compareCandidates(candidates[j], candidates[best]) < 0 {
-						best = j
-					}
-				}
-				candidates[0], candidates[best] = candidates[best], candidates[0]
-			case 1:
-				slices.SortFunc(candidates[1:], compareCandidates)
-			}
-			if f, ok := pl.place(need, t, candidates[i].domain); ok {
+		if t == len(pl.tiers)-1 && need[pl.lead] > 0 && pl.inOrder(pl.lead, span{first: scope.First, last: scope.Last}, 0) {
+			if f, ok := pl.searchHosts(need, scope); ok {
 				return f, true
 			}
+			continue
+		}
+		candidates := pl.candidates(need, t, scope)
+		if f, ok := pl.placeFirst(need, t, candidates); ok {
+			return f, true
 		}
 	}
 	return nil, false
+}
+
+// placeFirst puts the gang into the best of the tier's candidates that takes it.
+func (pl *plan) placeFirst(need []int64, t int, candidates []candidate) (fill, bool) {
+	for i := range candidates {
+		switch i {
+		case 0: // the first usually does: find it without sorting
+			best := 0
+			for j := range candidates {
+				if compareCandidates(candidates[j], candidates[best]) < 0 {
+					best = j
+				}
+			}
+			candidates[0], candidates[best] = candidates[best], candidates[0]
+		case 1:
+			slices.SortFunc(candidates[1:], compareCandidates)
+		}
+		if f, ok := pl.place(need, t, candidates[i].domain); ok {
+			return f, true
+		}
+	}
+	return nil, false
+}
+
+// searchHosts is the search in the tier of hosts, along the planner's order.
+// Pods without devices prefer hosts with few of them, an order that is kept
+// only for hosts with none; where these do not do, all others are compared.
+func (pl *plan) searchHosts(need []int64, scope topology.Domain) (fill, bool) {
+	t := len(pl.tiers) - 1
+	try := func(h int) (fill, bool) {
+		if !pl.holdsAnchors(pl.tiers[t].domains[h]) || !pl.sumsHold(need, t, h) {
+			return nil, false
+		}
+		return pl.place(need, t, h)
+	}
+	if pl.anchorFirst <= pl.anchorLast {
+		if h := pl.anchorFirst; scope.First <= h && h < scope.Last {
+			return try(h)
+		}
+		return nil, false
+	}
+	order, enough := pl.shapes[pl.lead].order, max(need[pl.lead], 1)
+	for p, ok := order.fits(classPlain, enough); ok; p, ok = order.fits(classPlain, enough+1) {
+		k, _ := order.at(p)
+		enough = k.slots()
+		for ; ok && k.class() == classPlain && k.slots() == enough; k, ok = order.at(p) {
+			if h := k.domain(); scope.First <= h && h < scope.Last {
+				if f, ok := try(h); ok {
+					return f, true
+				}
+			}
+			p = order.next(p)
+		}
+	}
+	if pl.shapes[pl.lead].device {
+		return nil, false
+	}
+	rest := slices.DeleteFunc(pl.candidates(need, t, scope), func(c candidate) bool { return pl.devicesOn(c.domain) == 0 })
+	return pl.placeFirst(need, t, rest)
 }
 
 func compareCandidates(a, b candidate) int {
@@ -57,16 +111,17 @@ func compareCandidates(a, b candidate) int {
 }
 
 // candidates lists the tier's domains within scope whose sums hold the gang.
-func (pl *planner) candidates(need []int64, t int, scope topology.Domain) []candidate {
-	tr := &pl.tiers[t]
+// The list is good until the next one.
+func (pl *plan) candidates(need []int64, t int, scope topology.Domain) []candidate {
 	preferred := pl.tierOf[pl.p.Constraint.Preferred]
-	var list []candidate
-	for k, d := range tr.domains {
-		if d.First < scope.First || d.Last > scope.Last || !pl.holdsAnchors(d) || !pl.sumsHold(need, t, k) {
+	list := pl.marks.candidates[:0]
+	for k := pl.domainAt(t, scope.First); k <= pl.domainAt(t, scope.Last-1); k++ {
+		d := pl.tiers[t].domains[k]
+		if !pl.holdsAnchors(d) || !pl.sumsHold(need, t, k) {
 			continue
 		}
-		c := candidate{domain: k, tight: [2]int64{tr.slots[pl.lead][k] - need[pl.lead], tr.devices[k]}}
-		if !pl.usesDevices(pl.lead) {
+		c := candidate{domain: k, tight: [2]int64{pl.sum(t, pl.lead, k) - need[pl.lead], pl.devicesAt(t, k)}}
+		if !pl.shapes[pl.lead].device {
 			// A gang without devices keeps away from those of others.
 			c.tight[0], c.tight[1] = c.tight[1], c.tight[0]
 		}
@@ -75,16 +130,17 @@ func (pl *planner) candidates(need []int64, t int, scope topology.Domain) []cand
 		}
 		list = append(list, c)
 	}
+	pl.marks.candidates = list
 	return list
 }
 
-func (pl *planner) holdsAnchors(d topology.Domain) bool {
+func (pl *plan) holdsAnchors(d topology.Domain) bool {
 	return pl.anchorFirst > pl.anchorLast || d.First <= pl.anchorFirst && pl.anchorLast < d.Last
 }
 
-func (pl *planner) sumsHold(need []int64, t, k int) bool {
+func (pl *plan) sumsHold(need []int64, t, k int) bool {
 	for r, n := range need {
-		if pl.tiers[t].slots[r][k] < n {
+		if pl.sum(t, r, k) < n {
 			return false
 		}
 	}
@@ -93,12 +149,12 @@ func (pl *planner) sumsHold(need []int64, t, k int) bool {
 
 // spread is how many of the tier's parts the gang needs: exact for one role, a
 // lower bound for several.
-func (pl *planner) spread(need []int64, t int, parts []int) int {
+func (pl *plan) spread(need []int64, t int, parts []int) int {
 	most := 0
 	sizes := make([]int64, len(parts))
 	for r, n := range need {
 		for i, k := range parts {
-			sizes[i] = pl.tiers[t].slots[r][k]
+			sizes[i] = pl.sum(t, r, k)
 		}
 		slices.Sort(sizes)
 		count := 0
@@ -113,7 +169,7 @@ func (pl *planner) spread(need []int64, t int, parts []int) int {
 
 // roomiest orders the tier's domains that hold the anchors by how many of the
 // wanted pods they take.
-func (pl *planner) roomiest(t int, want []int64) []int {
+func (pl *plan) roomiest(t int, want []int64) []int {
 	tr := &pl.tiers[t]
 	missing := make([]int64, len(tr.domains))
 	var order []int
@@ -122,18 +178,18 @@ func (pl *planner) roomiest(t int, want []int64) []int {
 			order = append(order, k)
 		}
 		for r, n := range want {
-			missing[k] += max(0, n-tr.slots[r][k])
+			missing[k] += max(0, n-pl.sum(t, r, k))
 		}
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(missing[a], missing[b]), cmp.Compare(tr.slots[pl.lead][a], tr.slots[pl.lead][b]))
+		return cmp.Or(cmp.Compare(missing[a], missing[b]), cmp.Compare(pl.sum(t, pl.lead, a), pl.sum(t, pl.lead, b)))
 	})
 	return order
 }
 
 // place puts the gang into one domain, if it can. Each round without success
 // has excluded a host, or else proves that there is no way.
-func (pl *planner) place(need []int64, t, k int) (fill, bool) {
+func (pl *plan) place(need []int64, t, k int) (fill, bool) {
 	for pl.sumsHold(need, t, k) {
 		hosts, ok := pl.cover(need, t, k)
 		if !ok {

@@ -7,28 +7,28 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/tutti-project/tutti/pkg/topology"
 )
 
-// planner is the state of one plan. Slots of a host are zero for a role that it
-// has no room for or that may not stand on it; a host not asked yet counts as
-// eligible, so sums are upper bounds and only ever shrink.
-type planner struct {
-	p     *Problem
-	order []int // roles, those that are hardest to place first
-	lead  int   // the role whose slots say how tight a domain is
+// plan is the state of one plan: what the planner knows, less what this plan
+// assumes or has found out. A host has no slots for a role that may not stand
+// on it; a host not asked yet counts as eligible, so sums are upper bounds and
+// only ever shrink.
+type plan struct {
+	*Planner // shared: only its marks are written to
 
-	tiers  []tier    // from the cluster to the hosts
-	tierOf []int     // [level]
-	slots  [][]int64 // [role][host]; also the slots of the last tier
-	device []bool    // [resource]
+	p      *Problem
+	shapes []*shape // [role]
+	order  []int    // roles, those that are hardest to place first
+	lead   int      // the role whose slots say how tight a domain is
+	tiers  []tier   // as in the planner
+
+	assumed map[int][]int64 // [host] the free vectors of the problem's changes
 
 	anchorFirst, anchorLast int // range of the anchors' hosts; first > last without anchors
 
-	asked    [][]verdict // [role][host]
-	excluded []bool      // [host] not eligible for some role, and counted in reasons
+	excluded map[int]bool // hosts not eligible for some role, and counted in reasons
 	reasons  []Exclusion
 
 	exclusionCount int // of role and host
@@ -47,137 +47,175 @@ const (
 	ineligible
 )
 
-// tier is a level together with its domains' sums. Levels that cut the cluster
-// into the same domains are one tier, the narrowest of them.
+// tier is a stratum with this plan's sums.
 type tier struct {
-	level    int
-	domains  []topology.Domain
-	slots    [][]int64 // [role][domain in tier]
-	devices  []int64   // [domain in tier] free devices of all kinds
-	anchored []bool    // [domain in tier]; nil without anchors
+	stratum
+	slots    [][]int64    // [role][domain]; nil for the hosts
+	anchored map[int]bool // domains; nil without anchors
 }
 
-func newPlanner(p *Problem) *planner {
-	pl := &planner{p: p, steps: maxSteps, coverSteps: maxCoverSteps, anchorFirst: math.MaxInt, anchorLast: -1}
+// marks are a plan's notes about hosts. They are as long as the cluster, so the
+// planner lends them, and a plan wipes out only what it wrote.
+type marks struct {
+	row   []int32     // [host] see room
+	asked [][]verdict // [role][host]
+	told  [][]int     // [role] the hosts that were asked
+
+	candidates []candidate // memory for the list of one tier
+}
+
+func newMarks(hosts int) marks { return marks{row: make([]int32, hosts)} }
+
+func (m *marks) grow(roles int) {
+	for len(m.asked) < roles {
+		m.asked = append(m.asked, make([]verdict, len(m.row)))
+		m.told = append(m.told, nil)
+	}
+}
+
+func (m *marks) clear() {
+	for r, hosts := range m.told {
+		for _, h := range hosts {
+			m.asked[r][h] = unasked
+		}
+		m.told[r] = hosts[:0]
+	}
+}
+
+func newPlan(c *Planner, p *Problem) *plan {
+	pl := &plan{Planner: c, p: p, steps: maxSteps, coverSteps: maxCoverSteps, anchorFirst: math.MaxInt, anchorLast: -1}
 	for _, h := range p.Anchors {
 		pl.anchorFirst, pl.anchorLast = min(pl.anchorFirst, h), max(pl.anchorLast, h)
 	}
-	pl.device = make([]bool, len(p.Resources))
-	for d, name := range p.Resources {
-		pl.device[d] = IsDevice(name)
+	pl.shapes = make([]*shape, len(p.Roles))
+	for r := range p.Roles {
+		pl.shapes[r] = c.shapeOf(&p.Roles[r])
 	}
-	pl.slots = make([][]int64, len(p.Roles))
-	pl.asked = make([][]verdict, len(p.Roles))
-	for r, role := range p.Roles {
-		pl.slots[r] = make([]int64, len(p.Free))
-		for h, free := range p.Free {
-			pl.slots[r][h] = slotsIn(free, role)
-		}
-		pl.asked[r] = make([]verdict, len(p.Free))
-	}
-	pl.excluded = make([]bool, len(p.Free))
-	pl.room = newRoom(pl)
+	c.marks.grow(len(p.Roles))
+	pl.excluded = make(map[int]bool)
+	pl.room = room{pl: pl, row: c.marks.row}
 	pl.addTiers()
+	pl.assume()
 	pl.orderRoles()
 	return pl
 }
 
-// IsDevice tells devices, which are worth keeping together and for those who
-// ask for them, from what every host has: Kubernetes names an extended resource
-// with its vendor's domain, and its own without.
-func IsDevice(resource string) bool { return strings.Contains(resource, "/") }
-
-// slotsIn is how many pods of the role fit into the free vector. What a pod
-// does not ask for does not bind it, even where it is overcommitted.
-func slotsIn(free []int64, role Role) int64 {
-	n := int64(role.Pods)
-	bound := false
-	for d, request := range role.Request {
-		if request <= 0 {
-			continue
-		}
-		if free[d] < request {
-			return 0
-		}
-		if s := free[d] / request; s < n || !bound {
-			n, bound = s, true
-		}
-	}
-	return n
+// release gives the marks back as they were lent.
+func (pl *plan) release() {
+	pl.room.reset()
+	pl.marks.clear()
 }
 
-// addTiers sums slots and devices up the tree: O(hosts x (roles + levels)).
-func (pl *planner) addTiers() {
-	t := pl.p.Tree
-	last := len(t.Levels()) - 1
-	pl.tierOf = make([]int, last+1)
-	for level := 0; level <= last; level++ {
-		pl.tierOf[level] = len(pl.tiers)
-		if level < last && len(t.Domains(level)) == len(t.Domains(level+1)) {
-			continue
-		}
-		pl.tiers = append(pl.tiers, tier{level: level, domains: t.Domains(level)})
-	}
-	devices := prefixSums(len(pl.p.Free), func(h int) int64 { return pl.devicesIn(pl.p.Free[h]) })
-	slots := make([][]int64, len(pl.slots))
-	for r := range slots {
-		slots[r] = prefixSums(len(pl.p.Free), func(h int) int64 { return pl.slots[r][h] })
-	}
-	for i := range pl.tiers {
-		tr := &pl.tiers[i]
-		tr.devices = rangeSums(devices, tr.domains)
-		tr.slots = pl.slots // of the hosts' tier
-		if i < len(pl.tiers)-1 {
-			tr.slots = make([][]int64, len(slots))
-			for r := range slots {
-				tr.slots[r] = rangeSums(slots[r], tr.domains)
+// addTiers copies the sums that this plan may lower: O(domains x roles).
+func (pl *plan) addTiers() {
+	last := len(pl.Planner.tiers) - 1
+	pl.tiers = make([]tier, last+1)
+	for t := range pl.tiers {
+		tr := &pl.tiers[t]
+		tr.stratum = pl.Planner.tiers[t]
+		if t < last {
+			tr.slots = make([][]int64, len(pl.shapes))
+			for r, s := range pl.shapes {
+				tr.slots[r] = slices.Clone(s.sums[t])
 			}
 		}
 		if len(pl.p.Anchors) > 0 {
-			tr.anchored = make([]bool, len(tr.domains))
+			tr.anchored = make(map[int]bool)
 			for _, h := range pl.p.Anchors {
-				tr.anchored[pl.domainAt(i, h)] = true
+				tr.anchored[pl.domainAt(t, h)] = true
 			}
 		}
 	}
 }
 
-func prefixSums(n int, value func(int) int64) []int64 {
-	sums := make([]int64, n+1)
-	for i := range n {
-		sums[i+1] = sums[i] + value(i)
+// assume takes the problem's changes into the sums.
+func (pl *plan) assume() {
+	if len(pl.p.Changes) == 0 {
+		return
 	}
-	return sums
-}
-
-func rangeSums(prefix []int64, domains []topology.Domain) []int64 {
-	sums := make([]int64, len(domains))
-	for k, d := range domains {
-		sums[k] = prefix[d.Last] - prefix[d.First]
+	pl.assumed = make(map[int][]int64, len(pl.p.Changes))
+	for t := range pl.tiers[:len(pl.tiers)-1] {
+		pl.tiers[t].devices = slices.Clone(pl.tiers[t].devices)
 	}
-	return sums
-}
-
-func (pl *planner) devicesIn(free []int64) int64 {
-	n := int64(0)
-	for d, v := range free {
-		if pl.device[d] {
-			n += max(v, 0)
+	for _, change := range pl.p.Changes {
+		h := change.Host
+		before, devices := make([]int64, len(pl.shapes)), pl.devicesOn(h)
+		for r := range pl.shapes {
+			before[r] = pl.slotsOf(r, h)
+		}
+		pl.assumed[h] = change.Free
+		for t := range pl.tiers[:len(pl.tiers)-1] {
+			k := pl.domainAt(t, h)
+			pl.tiers[t].devices[k] += pl.devicesOn(h) - devices
+			for r := range pl.shapes {
+				pl.tiers[t].slots[r][k] += pl.slotsOf(r, h) - before[r]
+			}
 		}
 	}
-	return n
+}
+
+// freeOn is what the host has left before this plan places anything.
+func (pl *plan) freeOn(host int) []int64 {
+	if pl.assumed != nil {
+		if free, ok := pl.assumed[host]; ok {
+			return free
+		}
+	}
+	return pl.free[host]
+}
+
+func (pl *plan) devicesOn(host int) int64 {
+	if pl.assumed != nil {
+		if free, ok := pl.assumed[host]; ok {
+			return pl.devicesIn(free)
+		}
+	}
+	return pl.devices[host]
+}
+
+// slotsOf is how many pods of the role the empty plan has room for on the host.
+func (pl *plan) slotsOf(role, host int) int64 {
+	if pl.marks.asked[role][host] == ineligible {
+		return 0
+	}
+	if pl.assumed != nil {
+		if free, ok := pl.assumed[host]; ok {
+			return pl.slotsIn(free, role)
+		}
+	}
+	return pl.shapes[role].keys[host].slots()
+}
+
+func (pl *plan) slotsIn(free []int64, role int) int64 {
+	s := pl.shapes[role]
+	return slotsIn(free, s.request, s.unbound)
+}
+
+// sum is how many slots of the role the tier's k-th domain has.
+func (pl *plan) sum(t, role, k int) int64 {
+	if slots := pl.tiers[t].slots; slots != nil {
+		return slots[role][k]
+	}
+	return pl.slotsOf(role, k)
+}
+
+func (pl *plan) devicesAt(t, k int) int64 {
+	if devices := pl.tiers[t].devices; devices != nil {
+		return devices[k]
+	}
+	return pl.devicesOn(k)
 }
 
 // orderRoles puts roles with big pods first: packing them is what fails.
-func (pl *planner) orderRoles() {
+func (pl *plan) orderRoles() {
 	perPod := func(r int) int64 { return pl.devicesIn(pl.p.Roles[r].Request) }
 	total := func(r int) int64 { return perPod(r) * int64(pl.p.Roles[r].Pods) }
+	pl.order = make([]int, len(pl.p.Roles))
 	for r := range pl.p.Roles {
-		pl.order = append(pl.order, r)
+		pl.order[r] = r
 	}
 	slices.SortStableFunc(pl.order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(perPod(b), perPod(a)),
-			cmp.Compare(pl.tiers[0].slots[a][0], pl.tiers[0].slots[b][0]))
+		return cmp.Or(cmp.Compare(perPod(b), perPod(a)), cmp.Compare(pl.total(a), pl.total(b)))
 	})
 	for i, r := range pl.order {
 		if i == 0 || total(r) > total(pl.lead) {
@@ -186,36 +224,41 @@ func (pl *planner) orderRoles() {
 	}
 }
 
-// domainAt is the position within the tier of the host's domain.
-func (pl *planner) domainAt(tier, host int) int {
-	tr := &pl.tiers[tier]
-	return pl.p.Tree.DomainOf(host, tr.level) - tr.domains[0].ID
+// total is how many slots of the role the cluster has.
+func (pl *plan) total(role int) int64 {
+	if len(pl.tiers) > 1 {
+		return pl.sum(0, role, 0)
+	}
+	n := int64(0) // the cluster is a single host, or has none
+	for h := range pl.free {
+		n += pl.slotsOf(role, h)
+	}
+	return n
 }
-
-// usesDevices says whether the role's pods ask for any device.
-func (pl *planner) usesDevices(role int) bool { return pl.devicesIn(pl.p.Roles[role].Request) > 0 }
 
 // mayUse asks, once, whether the role may stand on the host, and takes the
 // host's slots out of all sums if not.
-func (pl *planner) mayUse(role, host int) bool {
+func (pl *plan) mayUse(role, host int) bool {
 	oracle := pl.p.Roles[role].Eligible
 	if oracle == nil {
 		return true
 	}
-	if pl.asked[role][host] == unasked {
-		ok, reason := oracle(host)
-		pl.asked[role][host] = eligible
-		if !ok {
-			pl.asked[role][host] = ineligible
+	asked := pl.marks.asked[role]
+	if asked[host] == unasked {
+		pl.marks.told[role] = append(pl.marks.told[role], host)
+		if ok, reason := oracle(host); ok {
+			asked[host] = eligible
+		} else {
 			pl.exclude(role, host, reason)
 		}
 	}
-	return pl.asked[role][host] == eligible
+	return asked[host] == eligible
 }
 
-func (pl *planner) exclude(role, host int, reason string) {
-	slots := pl.slots[role][host]
-	for t := range pl.tiers {
+func (pl *plan) exclude(role, host int, reason string) {
+	slots := pl.slotsOf(role, host)
+	pl.marks.asked[role][host] = ineligible
+	for t := range pl.tiers[:len(pl.tiers)-1] {
 		pl.tiers[t].slots[role][pl.domainAt(t, host)] -= slots
 	}
 	pl.exclusionCount++
@@ -232,9 +275,12 @@ func (pl *planner) exclude(role, host int, reason string) {
 }
 
 // exclusions returns the reasons met so far, the most frequent first.
-func (pl *planner) exclusions() []Exclusion {
+func (pl *plan) exclusions() []Exclusion {
 	slices.SortFunc(pl.reasons, func(a, b Exclusion) int {
 		return cmp.Or(cmp.Compare(b.Hosts, a.Hosts), cmp.Compare(a.Reason, b.Reason))
 	})
 	return pl.reasons
 }
+
+// whole is the cluster as a domain.
+func (pl *plan) whole() topology.Domain { return pl.tiers[0].domains[0] }

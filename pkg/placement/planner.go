@@ -1,0 +1,180 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tutti-project/tutti/pkg/topology"
+)
+
+// Planner keeps, between plans on one cluster, what does not depend on the
+// gang: for each shape of pod its slots, their sums and their order. After a
+// change of k hosts a plan costs O(k log hosts + domains x roles + gang).
+//
+// Its plans are those of Plan on the same problem. It is not safe for
+// concurrent use.
+type Planner struct {
+	tree      *topology.Tree
+	resources []string
+	isDevice  []bool    // [resource]
+	free      [][]int64 // [host][resource]
+	devices   []int64   // [host] free devices of all kinds
+	// totals are free amounts, summed up from the first time that a plan needs them on.
+	totals [][][]int64 // [tier but the last][domain][resource]
+
+	tiers  []stratum // from the cluster to the hosts
+	tierOf []int     // [level]
+
+	keep     bool  // false for a single plan, which builds no order
+	fewHosts int64 // so many are looked at one by one
+	shapes []*shape
+	// changed lists the hosts set since the planner was made, but for the first
+	// dropped of them. A shape catches up with it when it is used.
+	changed []int32
+	dropped int
+
+	marks marks
+}
+
+// stratum is a level with its domains. Levels that cut the cluster into the
+// same domains are one, the narrowest of them.
+type stratum struct {
+	level   int
+	domains []topology.Domain
+	devices []int64 // [domain] free devices; nil for the hosts
+}
+
+// NewPlanner takes over free, which callers must not write to any more.
+func NewPlanner(tree *topology.Tree, resources []string, free [][]int64) *Planner {
+	c := newCapacity(tree, resources, free)
+	c.keep, c.fewHosts = true, 64
+	return c
+}
+
+// newCapacity is O(hosts + domains).
+func newCapacity(tree *topology.Tree, resources []string, free [][]int64) *Planner {
+	c := &Planner{tree: tree, resources: resources, free: free, isDevice: make([]bool, len(resources))}
+	for d, name := range resources {
+		c.isDevice[d] = IsDevice(name)
+	}
+	c.devices = make([]int64, len(free))
+	for h := range free {
+		c.devices[h] = c.devicesIn(free[h])
+	}
+	last := len(tree.Levels()) - 1
+	c.tierOf = make([]int, last+1)
+	prefix := prefixSums(len(free), func(h int) int64 { return c.devices[h] })
+	for level := 0; level <= last; level++ {
+		c.tierOf[level] = len(c.tiers)
+		if level < last && len(tree.Domains(level)) == len(tree.Domains(level+1)) {
+			continue
+		}
+		s := stratum{level: level, domains: tree.Domains(level)}
+		if level < last {
+			s.devices = rangeSums(prefix, s.domains)
+		}
+		c.tiers = append(c.tiers, s)
+	}
+	c.marks = newMarks(len(free))
+	return c
+}
+
+// IsDevice tells devices, which are worth keeping together and for those who
+// ask for them, from what every host has: Kubernetes names an extended resource
+// with its vendor's domain, and its own without.
+func IsDevice(resource string) bool { return strings.Contains(resource, "/") }
+
+// Problem is an empty problem on the cluster as the planner knows it.
+func (c *Planner) Problem() Problem {
+	return Problem{Tree: c.tree, Resources: c.resources, Free: c.free}
+}
+
+// Free is what the host has left. Callers must not write to it.
+func (c *Planner) Free(host int) []int64 { return c.free[host] }
+
+// SetFree says what a host has left from now on. O(levels).
+func (c *Planner) SetFree(host int, free []int64) {
+	if slices.Equal(c.free[host], free) {
+		return
+	}
+	for t, totals := range c.totals {
+		for d, n := range free {
+			totals[c.domainAt(t, host)][d] += max(0, n) - max(0, c.free[host][d])
+		}
+	}
+	c.free[host] = slices.Clone(free)
+	devices := c.devicesIn(free)
+	for t := range c.tiers[:len(c.tiers)-1] {
+		c.tiers[t].devices[c.domainAt(t, host)] += devices - c.devices[host]
+	}
+	c.devices[host] = devices
+	if len(c.changed) >= len(c.free) {
+		// A shape that is so far behind is cheaper to compute anew.
+		c.dropped += len(c.changed)
+		c.changed = c.changed[:0]
+	}
+	c.changed = append(c.changed, int32(host))
+}
+
+// Plan answers the problem on this planner's tree and capacity; those of the
+// problem itself are not looked at.
+func (c *Planner) Plan(p Problem) Decision {
+	p.Tree, p.Resources, p.Free = c.tree, c.resources, c.free
+	pl := newPlan(c, &p)
+	defer pl.release()
+	return pl.decide()
+}
+
+// totalOf is how much of a resource is free in a domain. O(hosts) once.
+func (c *Planner) totalOf(resource, t, k int) int64 {
+	if c.totals == nil {
+		c.totals = make([][][]int64, len(c.tiers)-1)
+		for t := range c.totals {
+			c.totals[t] = make([][]int64, len(c.tiers[t].domains))
+			for k, d := range c.tiers[t].domains {
+				c.totals[t][k] = make([]int64, len(c.resources))
+				for h := d.First; h < d.Last; h++ {
+					for i, n := range c.free[h] {
+						c.totals[t][k][i] += max(0, n)
+					}
+				}
+			}
+		}
+	}
+	return c.totals[t][k][resource]
+}
+
+// domainAt is the position within the tier of the host's domain.
+func (c *Planner) domainAt(tier, host int) int {
+	s := &c.tiers[tier]
+	return c.tree.DomainOf(host, s.level) - s.domains[0].ID
+}
+
+func (c *Planner) devicesIn(free []int64) int64 {
+	n := int64(0)
+	for d, v := range free {
+		if c.isDevice[d] {
+			n += max(v, 0)
+		}
+	}
+	return n
+}
+
+func prefixSums(n int, value func(int) int64) []int64 {
+	sums := make([]int64, n+1)
+	for i := range n {
+		sums[i+1] = sums[i] + value(i)
+	}
+	return sums
+}
+
+func rangeSums(prefix []int64, domains []topology.Domain) []int64 {
+	sums := make([]int64, len(domains))
+	for k, d := range domains {
+		sums[k] = prefix[d.Last] - prefix[d.First]
+	}
+	return sums
+}

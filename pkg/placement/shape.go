@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import "slices"
+
+// maxShapes bounds what a planner remembers; the least recently used goes first.
+const maxShapes = 32
+
+// shape is what a planner knows of pods with one request vector.
+type shape struct {
+	request []int64
+	// slots of every host for a request that nothing bounds, or else 0.
+	unbound int64
+	device  bool // asks for devices
+
+	keys  []key     // [host] its slots, and its place among the hosts
+	sums  [][]int64 // [tier but the last][domain] slots
+	order *ordered  // of keys that have slots; nil in a single plan
+	seen  int       // changes of the planner that are in it
+}
+
+// shapeOf finds or makes the role's shape and brings it up to date.
+func (c *Planner) shapeOf(role *Role) *shape {
+	unbound := int64(0)
+	if !slices.ContainsFunc(role.Request, func(n int64) bool { return n > 0 }) {
+		unbound = int64(role.Pods)
+	}
+	i := slices.IndexFunc(c.shapes, func(s *shape) bool {
+		return s.unbound == unbound && slices.Equal(s.request, role.Request)
+	})
+	if i >= 0 {
+		s := c.shapes[i]
+		copy(c.shapes[1:i+1], c.shapes[:i])
+		c.shapes[0] = s
+		if s.seen >= c.dropped {
+			c.catchUp(s)
+			return s
+		}
+		c.shapes = slices.Delete(c.shapes, 0, 1)
+	}
+	s := c.newShape(role.Request, unbound)
+	c.shapes = slices.Insert(c.shapes, 0, s)
+	c.shapes = c.shapes[:min(len(c.shapes), maxShapes)]
+	return s
+}
+
+// newShape is the plain pass over all hosts.
+func (c *Planner) newShape(request []int64, unbound int64) *shape {
+	s := &shape{
+		request: slices.Clone(request), unbound: unbound, device: c.devicesIn(request) > 0,
+		keys: make([]key, len(c.free)), seen: c.dropped + len(c.changed),
+	}
+	prefix := make([]int64, len(c.free)+1)
+	for h := range c.free {
+		s.keys[h] = s.keyOf(c, h)
+		prefix[h+1] = prefix[h] + s.keys[h].slots()
+	}
+	for _, t := range c.tiers[:len(c.tiers)-1] {
+		s.sums = append(s.sums, rangeSums(prefix, t.domains))
+	}
+	if c.keep {
+		s.order = newOrdered(s.keys)
+	}
+	return s
+}
+
+func (c *Planner) catchUp(s *shape) {
+	for _, h := range c.changed[s.seen-c.dropped:] {
+		host := int(h)
+		was, is := s.keys[host], s.keyOf(c, host)
+		if was == is {
+			continue
+		}
+		s.keys[host] = is
+		for t := range s.sums {
+			s.sums[t][c.domainAt(t, host)] += is.slots() - was.slots()
+		}
+		if was.slots() > 0 {
+			s.order.remove(was)
+		}
+		if is.slots() > 0 {
+			s.order.insert(is)
+		}
+	}
+	s.seen = c.dropped + len(c.changed)
+}
+
+// Classes of hosts that the gang does not use yet. Pods without devices first
+// fill up where there are none; see room.class.
+const (
+	classPlain   = 1
+	classDevices = 3
+)
+
+func (s *shape) keyOf(c *Planner, host int) key {
+	class := classPlain
+	if !s.device && c.devices[host] > 0 {
+		class = classDevices
+	}
+	return newKey(class, slotsIn(c.free[host], s.request, s.unbound), c.devices[host], host)
+}
+
+// slotsIn is how many pods with the request fit into the free vector, or
+// unbound if they ask for nothing. What a pod does not ask for does not bind
+// it, even where it is overcommitted.
+func slotsIn(free, request []int64, unbound int64) int64 {
+	n := unbound
+	bound := false
+	for d, r := range request {
+		if r <= 0 {
+			continue
+		}
+		if free[d] < r {
+			return 0
+		}
+		if s := free[d] / r; s < n || !bound {
+			n, bound = s, true
+		}
+	}
+	return n
+}
