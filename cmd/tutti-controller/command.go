@@ -5,9 +5,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -16,16 +18,22 @@ import (
 	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/term"
+	"k8s.io/klog/v2"
 )
 
-// domainVariable is where upstream's operator reads the cluster's DNS domain; installations set it already.
-const domainVariable = "CUSTOM_CLUSTER_DOMAIN"
+// Variables of the environment that upstream's operator reads; installations set them already.
+const (
+	domainVariable    = "CUSTOM_CLUSTER_DOMAIN"
+	namespaceVariable = "KUBEFLOW_NAMESPACE"
+)
 
 func newCommand() *cobra.Command {
 	options := defaultOptions()
+	options.namespace = os.Getenv(namespaceVariable)
 	logging := logsapi.NewLoggingConfiguration()
 	flags := options.flags()
 	logsapi.AddFlags(logging, flags.FlagSet("logs"))
+	flags.FlagSet("global").Bool("version", false, "Print the version and exit.")
 	globalflag.AddGlobalFlags(flags.FlagSet("global"), "tutti-controller", logs.SkipLoggingConfigurationFlags())
 
 	command := &cobra.Command{
@@ -34,8 +42,10 @@ func newCommand() *cobra.Command {
 		Long: `tutti-controller watches TFJobs (kubeflow.org). For each it creates a PodGroup, one service and one pod
 per replica, tells every pod its peers in TF_CONFIG, and keeps the job's status.
 
-The environment variable ` + domainVariable + ` is the DNS domain appended to host names in TF_CONFIG.`,
-		Args: cobra.NoArgs,
+The environment variable ` + domainVariable + ` is the DNS domain appended to host names in TF_CONFIG. Flags of
+training-operator are accepted; those that have no meaning here are named in a warning.`,
+		Args:    cobra.NoArgs,
+		Version: version(debug.ReadBuildInfo()),
 		// main reports errors; how to call the program helps with errors in the flags only.
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -43,8 +53,11 @@ The environment variable ` + domainVariable + ` is the DNS domain appended to ho
 			if err := logsapi.ValidateAndApply(logging, nil); err != nil {
 				return err
 			}
+			for _, warning := range ignoredFlags(command.Flags()) {
+				klog.FromContext(command.Context()).Info("Warning: " + warning)
+			}
 			options.domain = os.Getenv(domainVariable)
-			if err := options.validate(); err != nil {
+			if err := errors.Join(options.translate(), options.validate()); err != nil {
 				return err
 			}
 			return run(untilSignal(command.Context()), options)
@@ -59,6 +72,22 @@ The environment variable ` + domainVariable + ` is the DNS domain appended to ho
 		return fmt.Errorf("%w\nSee '%s --help'", err, c.CommandPath())
 	})
 	return command
+}
+
+// version is that of the module that was built, and of the libraries that talk to the API server.
+func version(build *debug.BuildInfo, ok bool) string {
+	if !ok {
+		return "unknown"
+	}
+	for _, module := range build.Deps {
+		if module.Path == "k8s.io/client-go" {
+			if module.Replace != nil {
+				module = module.Replace
+			}
+			return build.Main.Version + ", client-go " + module.Version
+		}
+	}
+	return build.Main.Version
 }
 
 // untilSignal ends with the first SIGTERM or SIGINT; a second one ends the process.

@@ -86,18 +86,7 @@ func TestOptions(t *testing.T) {
 		"a lease without a name":     {[]string{"--leader-election-id="}, "--leader-elect needs"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := defaultOptions()
-			sets := o.flags()
-			all := sets.FlagSet("all")
-			for _, set := range sets.FlagSets {
-				if set != all {
-					all.AddFlagSet(set)
-				}
-			}
-			if err := all.Parse(tc.args); err != nil {
-				t.Fatal(err)
-			}
-			err := o.validate()
+			_, _, err := parsed(t, tc.args)
 			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}

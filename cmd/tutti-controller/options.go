@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	cliflag "k8s.io/component-base/cli/flag"
 
@@ -32,6 +33,13 @@ type options struct {
 
 	healthAddress  string
 	metricsAddress string
+	metricsSecure  bool
+	certFile       string
+	keyFile        string
+
+	// As upstream's flags say it; see translate.
+	schemes       []string
+	gangScheduler string
 }
 
 // podGroupAPIs are the kinds of PodGroup that can be written for a job.
@@ -41,6 +49,9 @@ const (
 	podGroupCRD  = "crd"
 	podGroupNone = "none"
 )
+
+// defaultScheduler is the cluster's own.
+const defaultScheduler = corev1.DefaultSchedulerName
 
 func defaultOptions() *options {
 	return &options{
@@ -53,6 +64,8 @@ func defaultOptions() *options {
 		leaseNamespace: "tutti-system",
 		leaseName:      "tutti-controller",
 		healthAddress:  ":8081",
+		metricsAddress: ":8080",
+		metricsSecure:  true,
 	}
 }
 
@@ -60,7 +73,8 @@ func (o *options) flags() cliflag.NamedFlagSets {
 	var sets cliflag.NamedFlagSets
 
 	jobs := sets.FlagSet("jobs")
-	jobs.StringVar(&o.namespace, "namespace", o.namespace, "Reconcile TFJobs of this namespace only. Empty means all namespaces.")
+	jobs.StringVar(&o.namespace, "namespace", o.namespace,
+		"Reconcile TFJobs of this namespace only. Empty means all namespaces. Default: the environment variable "+namespaceVariable+".")
 	jobs.IntVar(&o.threads, "controller-threads", o.threads, "How many TFJobs are reconciled at the same time.")
 	jobs.StringVar(&o.schedulerName, "scheduler-name", o.schedulerName, "The scheduler of pods whose template names none.")
 	jobs.StringVar(&o.podGroupAPI, "pod-group-api", o.podGroupAPI,
@@ -79,6 +93,13 @@ func (o *options) flags() cliflag.NamedFlagSets {
 	serving := sets.FlagSet("serving")
 	serving.StringVar(&o.healthAddress, "health-probe-bind-address", o.healthAddress, "Where /healthz and /readyz are served. Empty or 0 turns them off.")
 	serving.StringVar(&o.metricsAddress, "metrics-bind-address", o.metricsAddress, "Where /metrics is served. Empty or 0 turns it off.")
+	serving.BoolVar(&o.metricsSecure, "metrics-secure", o.metricsSecure,
+		"Serve /metrics encrypted, and only to those whom the API server lets get that path. False serves it plain to everybody.")
+	serving.StringVar(&o.certFile, "metrics-cert-file", o.certFile,
+		"File with the certificate for /metrics; it may be renewed at any time. Empty means one that the process signs itself.")
+	serving.StringVar(&o.keyFile, "metrics-key-file", o.keyFile, "File with the key of that certificate.")
+
+	o.upstreamFlags(sets.FlagSet("training-operator"))
 	return sets
 }
 
@@ -104,6 +125,9 @@ func (o *options) validate() error {
 	}
 	if o.leaderElect && (o.leaseNamespace == "" || o.leaseName == "") {
 		wrong("--leader-elect needs --leader-election-namespace and --leader-election-id")
+	}
+	if (o.certFile == "") != (o.keyFile == "") {
+		wrong("--metrics-cert-file and --metrics-key-file need each other")
 	}
 	return errors.Join(errs...)
 }

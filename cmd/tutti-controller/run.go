@@ -4,11 +4,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -53,7 +55,11 @@ func run(ctx context.Context, o *options) error {
 		return err
 	}
 	watchdog := newWatchdog()
-	if err := serve(ctx, o, controller.HasSynced, watchdog); err != nil {
+	if err := serveProbes(ctx, o, controller.HasSynced, watchdog); err != nil {
+		return err
+	}
+	tfjob.RegisterMetrics(cmp.Or(o.namespace, metav1.NamespaceDefault))
+	if err := serveMetrics(ctx, o, config); err != nil {
 		return err
 	}
 	controller.Start(ctx)

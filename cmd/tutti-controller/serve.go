@@ -5,19 +5,21 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"time"
 
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 )
 
-// serve answers probes and metrics until ctx is done. An address that cannot be had is an error at once.
-func serve(ctx context.Context, o *options, isReady func() bool, watchdog *leaderelection.HealthzAdaptor) error {
+// serveProbes answers /healthz and /readyz until ctx is done. An address that cannot be had is an error at once.
+func serveProbes(ctx context.Context, o *options, isReady func() bool, watchdog *leaderelection.HealthzAdaptor) error {
 	probes := http.NewServeMux()
 	probes.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, watchdog.Check(r))
@@ -29,12 +31,28 @@ func serve(ctx context.Context, o *options, isReady func() bool, watchdog *leade
 		}
 		answer(w, err)
 	})
-	if err := listen(ctx, o.healthAddress, probes); err != nil {
-		return err
+	return listen(ctx, o.healthAddress, nil, probes)
+}
+
+// serveMetrics answers /metrics until ctx is done: to everybody only where the administrator says so.
+func serveMetrics(ctx context.Context, o *options, config *rest.Config) error {
+	if isOff(o.metricsAddress) {
+		return nil
 	}
 	metrics := http.NewServeMux()
 	metrics.Handle("GET /metrics", legacyregistry.Handler())
-	return listen(ctx, o.metricsAddress, metrics)
+	if !o.metricsSecure {
+		return listen(ctx, o.metricsAddress, nil, metrics)
+	}
+	handler, err := guard(metrics, config)
+	if err != nil {
+		return err
+	}
+	encryption, err := encrypted(o)
+	if err != nil {
+		return err
+	}
+	return listen(ctx, o.metricsAddress, encryption, handler)
 }
 
 func answer(w http.ResponseWriter, err error) {
@@ -45,13 +63,18 @@ func answer(w http.ResponseWriter, err error) {
 	fmt.Fprintln(w, "ok")
 }
 
-func listen(ctx context.Context, address string, handler http.Handler) error {
-	if address == "" || address == "0" {
+func isOff(address string) bool { return address == "" || address == "0" }
+
+func listen(ctx context.Context, address string, encryption *tls.Config, handler http.Handler) error {
+	if isOff(address) {
 		return nil
 	}
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return fmt.Errorf("serving probes or metrics: %w", err)
+	}
+	if encryption != nil {
+		listener = tls.NewListener(listener, encryption)
 	}
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
