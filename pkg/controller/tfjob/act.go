@@ -56,16 +56,16 @@ func (c *Controller) act(ctx context.Context, v *view, p *plan) error {
 			})
 		},
 		func() error {
-			if !p.createGroup {
+			if p.createGroup == nil {
 				return nil
 			}
-			return create(ctx, c, v, groups, kindPodGroup, newPodGroup(v))
+			return create(ctx, c, v, groups, kindPodGroup, p.createGroup)
 		},
 		func() error {
-			if !p.updateGroup {
+			if p.patchGroup == nil {
 				return nil
 			}
-			return c.updateGroup(ctx, v)
+			return c.updateGroup(ctx, v, p.patchGroup)
 		},
 		func() error {
 			return each(p.createServices, func(s slot) error {
@@ -73,13 +73,19 @@ func (c *Controller) act(ctx context.Context, v *view, p *plan) error {
 			})
 		},
 		func() error {
-			return each(p.createPods, func(s slot) error {
-				pod, err := newPod(v, s, c.options)
+			return each(p.createPods, func(n newcomer) error {
+				pod, err := newPod(v, n, c.options)
 				if err != nil {
 					return err
 				}
 				return create(ctx, c, v, pods, kindPod, pod)
 			})
+		},
+		func() error {
+			if !p.deleteJob {
+				return nil
+			}
+			return c.expire(ctx, v)
 		},
 	}
 	for _, step := range steps {
@@ -175,8 +181,24 @@ func (c *Controller) restart(ctx context.Context, v *view, pods client[*corev1.P
 	return nil
 }
 
-func (c *Controller) updateGroup(ctx context.Context, v *view) error {
-	patch := podGroupPatch(v.groups[v.job.Name], newPodGroup(v))
+// expire deletes a job that has outlived its end; the garbage collector takes what it owns.
+func (c *Controller) expire(ctx context.Context, v *view) error {
+	err := c.clients.TFJobs.KubeflowV1().TFJobs(v.job.Namespace).Delete(ctx, v.job.Name, metav1.DeleteOptions{
+		Preconditions:     &metav1.Preconditions{UID: &v.job.UID},
+		PropagationPolicy: new(metav1.DeletePropagationBackground),
+	})
+	switch {
+	case err == nil:
+		c.send(v.stored, jobExpired(v.job))
+		return nil
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return nil
+	}
+	c.send(v.stored, deleteFailed("Job", v.job.Name, err))
+	return fmt.Errorf("deleting TFJob %s/%s: %w", v.job.Namespace, v.job.Name, err)
+}
+
+func (c *Controller) updateGroup(ctx context.Context, v *view, patch []byte) error {
 	_, err := c.clients.PodGroups.SchedulingV1alpha1().PodGroups(v.job.Namespace).
 		Patch(ctx, v.job.Name, types.JSONPatchType, patch, metav1.PatchOptions{})
 	if err != nil {

@@ -81,7 +81,7 @@ func makeView(t *testing.T, job *kubeflowv1.TFJob, pods ...*corev1.Pod) *view {
 		for _, s := range v.slots() {
 			v.services[s.name(v.job)] = newService(v, s)
 		}
-		v.groups[v.job.Name] = newPodGroup(v)
+		v.groups[v.job.Name] = newPodGroup(v, count(v, testTime))
 	}
 	return v
 }
@@ -146,10 +146,10 @@ func actions(v *view, p *plan) []string {
 	for _, g := range p.deleteGroups {
 		lines = append(lines, "delete group "+g.Name)
 	}
-	if p.createGroup {
+	if p.createGroup != nil {
 		lines = append(lines, "create group "+v.job.Name)
 	}
-	if p.updateGroup {
+	if p.patchGroup != nil {
 		lines = append(lines, "update group "+v.job.Name)
 	}
 	for _, s := range p.createServices {
@@ -157,6 +157,9 @@ func actions(v *view, p *plan) []string {
 	}
 	for _, s := range p.createPods {
 		lines = append(lines, "create pod "+s.name(v.job))
+	}
+	if p.deleteJob {
+		lines = append(lines, "delete job "+v.job.Name)
 	}
 	return lines
 }

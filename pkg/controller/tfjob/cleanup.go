@@ -4,18 +4,35 @@
 package tfjob
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
 )
 
-// cleanUp removes of a finished job what its policy says. Once that is done it decides nothing, so that thousands of finished
-// jobs cost no calls.
-func cleanUp(p *plan, v *view) {
+// finish does what is left to do for a job that has ended. Once that is done it decides nothing, so that thousands of finished jobs
+// cost no calls.
+func finish(p *plan, v *view, now time.Time) {
+	p.status.CompletionTime = completedAt(&p.status, now)
 	p.deleteGroups = staying(sorted(v.groups))
+	cleanUp(p, v)
+	if at := expiry(&p.status, v.job); at != nil {
+		if p.deleteJob = !now.Before(*at); !p.deleteJob {
+			p.lookAgain(*at, now)
+		}
+	}
+}
+
+// cleanUp removes of a finished job what its policy says. A job that has reached a limit leaves nothing running: that is what the
+// limit is for.
+func cleanUp(p *plan, v *view) {
 	policy := *v.job.Spec.RunPolicy.CleanPodPolicy
 	if policy == kubeflowv1.CleanPodPolicyNone {
-		return
+		if !reachedLimit(&p.status, v.job) {
+			return
+		}
+		policy = kubeflowv1.CleanPodPolicyRunning
 	}
 	isKept := func(pod *corev1.Pod) bool { return policy == kubeflowv1.CleanPodPolicyRunning && hasEnded(pod) }
 	active := false

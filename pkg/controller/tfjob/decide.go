@@ -27,19 +27,29 @@ type plan struct {
 	deleteServices []*corev1.Service
 	deleteGroups   []*schedulingv1alpha1.PodGroup
 
-	createGroup    bool
-	updateGroup    bool
+	createGroup    *schedulingv1alpha1.PodGroup
+	patchGroup     []byte
 	createServices []slot
-	createPods     []slot
+	createPods     []newcomer
+
+	// deleteJob: the job has outlived its end for as long as it was to.
+	deleteJob bool
 
 	// after is when to look again even if nothing happens; zero is never.
 	after time.Duration
 }
 
+// lookAgain makes sure that the job is looked at again at the given time.
+func (p *plan) lookAgain(at, now time.Time) {
+	if wait := max(time.Millisecond, at.Sub(now)); p.after == 0 || wait < p.after {
+		p.after = wait
+	}
+}
+
 // isIdle tells whether nothing is to be created, changed or deleted.
 func (p *plan) isIdle() bool {
 	return len(p.restartPods) == 0 && len(p.deletePods) == 0 && len(p.deleteServices) == 0 && len(p.deleteGroups) == 0 &&
-		!p.createGroup && !p.updateGroup && len(p.createServices) == 0 && len(p.createPods) == 0
+		p.createGroup == nil && p.patchGroup == nil && !p.deleteJob && len(p.createServices) == 0 && len(p.createPods) == 0
 }
 
 // decide is the whole of the controller's judgement. It is pure.
@@ -49,7 +59,7 @@ func decide(v *view, options Options, now time.Time) *plan {
 		p.after = ledgerTerm
 	}
 	if isFinished(&p.status) {
-		cleanUp(p, v)
+		finish(p, v, now)
 		return p
 	}
 	begin(p, v, options, now)
@@ -60,7 +70,7 @@ func decide(v *view, options Options, now time.Time) *plan {
 		suspend(p, v, now)
 	case isTrue(&p.status, kubeflowv1.JobSuspended) && !v.isEmpty():
 		// Pods of before the suspension would be taken for pods of after it, so the job resumes when they are gone.
-		removeAll(p, v)
+		clearAway(p, v, now)
 	default:
 		resume(p, v, now)
 		run(p, v, options, now)
@@ -90,72 +100,22 @@ func run(p *plan, v *view, options Options, now time.Time) {
 	if p.status.StartTime == nil {
 		p.status.StartTime = new(wireTime(now))
 	}
-	counts := count(v)
+	counts := count(v, now)
 	p.events = append(p.events, judge(&p.status, v.job, counts, now)...)
 	if isFinished(&p.status) {
 		return // the next reconcile cleans up
 	}
+	if deadline := deadlineOf(&p.status, v.job); deadline != nil {
+		p.lookAgain(*deadline, now)
+	}
 	for i := range counts {
 		p.restartPods = append(p.restartPods, staying(counts[i].restarting)...)
+		if counts[i].waiting > 0 {
+			p.lookAgain(counts[i].nextDue, now)
+		}
 	}
 	dropSurplus(p, v)
-	fillGaps(p, v, options)
-}
-
-// dropSurplus removes what is beyond the number of replicas.
-func dropSurplus(p *plan, v *view) {
-	wanted := map[string]bool{}
-	for _, s := range v.slots() {
-		wanted[s.name(v.job)] = true
-	}
-	for _, pod := range staying(sorted(v.pods)) {
-		if !wanted[pod.Name] {
-			p.deletePods = append(p.deletePods, pod)
-		}
-	}
-	for _, service := range staying(sorted(v.services)) {
-		if !wanted[service.Name] {
-			p.deleteServices = append(p.deleteServices, service)
-		}
-	}
-}
-
-// fillGaps asks for what is missing. A PodGroup or service on its way out holds up what comes after it: its name has to become free
-// first.
-func fillGaps(p *plan, v *view, options Options) {
-	slots := v.slots()
-	if len(slots) == 0 {
-		return
-	}
-	if options.PodGroups {
-		group := v.groups[v.job.Name]
-		switch {
-		case group == nil:
-			p.createGroup = !v.open[creation(kindPodGroup, v.job.Name)]
-		case group.DeletionTimestamp != nil:
-			return
-		default:
-			p.updateGroup = podGroupPatch(group, newPodGroup(v)) != nil
-		}
-	}
-	held := false
-	for _, s := range slots {
-		name := s.name(v.job)
-		service := v.services[name]
-		held = held || service != nil && service.DeletionTimestamp != nil
-		if service == nil && !v.open[creation(kindService, name)] {
-			p.createServices = append(p.createServices, s)
-		}
-	}
-	if held {
-		return
-	}
-	for _, s := range slots {
-		name := s.name(v.job)
-		if v.pods[name] == nil && !v.open[creation(kindPod, name)] {
-			p.createPods = append(p.createPods, s)
-		}
-	}
+	fillGaps(p, v, counts, options, now)
 }
 
 // slots lists the places of all replicas, roles in order.

@@ -72,6 +72,14 @@ func jobFailed(job *kubeflowv1.TFJob, c *roleCount) event {
 	return event{kind, kubeflowv1.TFJobFailedReason, failedMessage(job, c)}
 }
 
+func limitReached(message string) event {
+	return event{corev1.EventTypeNormal, kubeflowv1.TFJobFailedReason, message}
+}
+
+func jobExpired(job *kubeflowv1.TFJob) event {
+	return event{corev1.EventTypeNormal, "SuccessfulDeleteJob", fmt.Sprintf("Deleted job: %s", job.Name)}
+}
+
 func jobSuspended(job *kubeflowv1.TFJob) event {
 	return event{corev1.EventTypeNormal, kubeflowv1.TFJobSuspendedReason, suspendedCondition(job).Message}
 }

@@ -28,13 +28,16 @@ type view struct {
 	services map[string]*corev1.Service
 	groups   map[string]*schedulingv1alpha1.PodGroup
 
+	// departed are pods that succeeded and were deleted before any reconcile saw them succeed.
+	departed map[string]bool
+
 	// open is what the API server was asked for and the caches do not show.
 	open map[entry]bool
 }
 
 // gather reads caches only.
 func (c *Controller) gather(stored *kubeflowv1.TFJob, now time.Time) (*view, error) {
-	v := &view{stored: stored, open: c.ledger.open(stored.UID, now)}
+	v := &view{stored: stored, open: c.ledger.open(stored.UID, now), departed: c.ledger.departed(stored.UID)}
 	v.job, v.problems = canonical(stored)
 	v.roles = rolesFrom(v.job)
 	var err error

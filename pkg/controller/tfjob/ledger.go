@@ -4,6 +4,7 @@
 package tfjob
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -22,6 +23,8 @@ const ledgerTerm = 5 * time.Minute
 type ledger struct {
 	mu   sync.Mutex
 	jobs map[types.UID]map[entry]time.Time
+	// succeeded pods that are gone, by name.
+	succeeded map[types.UID]map[string]bool
 }
 
 // entry is one request: the creation of a name, or the deletion of a UID.
@@ -35,7 +38,7 @@ func creation(kind, name string) entry             { return entry{kind: kind, na
 func deletion(kind string, object types.UID) entry { return entry{kind: kind, gone: object} }
 
 func newLedger() *ledger {
-	return &ledger{jobs: map[types.UID]map[entry]time.Time{}}
+	return &ledger{jobs: map[types.UID]map[entry]time.Time{}, succeeded: map[types.UID]map[string]bool{}}
 }
 
 func (l *ledger) enter(job types.UID, e entry, now time.Time) {
@@ -71,9 +74,27 @@ func (l *ledger) open(job types.UID, now time.Time) map[entry]bool {
 	return open
 }
 
+// witness notes that a pod was gone when it had succeeded. Pods of finished work are what cluster autoscalers and pod collectors delete
+// first.
+func (l *ledger) witness(job types.UID, pod string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.succeeded[job] == nil {
+		l.succeeded[job] = map[string]bool{}
+	}
+	l.succeeded[job][pod] = true
+}
+
+func (l *ledger) departed(job types.UID) map[string]bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.succeeded[job])
+}
+
 // close forgets a job that is gone.
 func (l *ledger) close(job types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.jobs, job)
+	delete(l.succeeded, job)
 }

@@ -33,8 +33,16 @@ func succeededCondition(job *kubeflowv1.TFJob) kubeflowv1.JobCondition {
 		fmt.Sprintf("TFJob %s/%s succeeded.", job.Namespace, job.Name))
 }
 
-func failedCondition(job *kubeflowv1.TFJob, c *roleCount) kubeflowv1.JobCondition {
-	return condition(kubeflowv1.JobFailed, corev1.ConditionTrue, kubeflowv1.TFJobFailedReason, failedMessage(job, c))
+func failedCondition(message string) kubeflowv1.JobCondition {
+	return condition(kubeflowv1.JobFailed, corev1.ConditionTrue, kubeflowv1.TFJobFailedReason, message)
+}
+
+func backoffMessage(job *kubeflowv1.TFJob) string {
+	return fmt.Sprintf("TFJob %s failed because it has reached its backoff limit, %d.", job.Name, *job.Spec.RunPolicy.BackoffLimit)
+}
+
+func deadlineMessage(job *kubeflowv1.TFJob) string {
+	return fmt.Sprintf("TFJob %s failed because it was active longer than its deadline, %d seconds.", job.Name, *job.Spec.RunPolicy.ActiveDeadlineSeconds)
 }
 
 func failedMessage(job *kubeflowv1.TFJob, c *roleCount) string {

@@ -36,7 +36,7 @@ func TestPod(t *testing.T) {
 	tmpl.Spec.Containers = append([]corev1.Container{{Name: "sidecar", Image: "s"}}, tmpl.Spec.Containers...)
 
 	v := makeView(t, job)
-	got, err := newPod(v, slot{&v.roles[1], 1}, Options{SchedulerName: "tutti-scheduler", PodGroups: true, Domain: "d.io"})
+	got, err := newPod(v, newcomer{slot: slot{&v.roles[1], 1}}, Options{SchedulerName: "tutti-scheduler", PodGroups: true, Domain: "d.io"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestPodVariants(t *testing.T) {
 		v := makeView(t, job)
 		for i := range v.roles {
 			if v.roles[i].kind == kind {
-				pod, err := newPod(v, slot{&v.roles[i], index}, testOptions)
+				pod, err := newPod(v, newcomer{slot: slot{&v.roles[i], index}}, testOptions)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -155,6 +155,8 @@ func TestService(t *testing.T) {
 	}
 }
 
+func newGroupOf(v *view) *schedulingv1alpha1.PodGroup { return newPodGroup(v, count(v, testTime)) }
+
 func TestPodGroup(t *testing.T) {
 	job := makeJob(replicas(ps, 2), replicas(worker, 4))
 	job.Annotations = map[string]string{"tutti.dev/required-topology": "rack", corev1.LastAppliedConfigAnnotation: "{}"}
@@ -169,7 +171,7 @@ func TestPodGroup(t *testing.T) {
 		},
 		Spec: schedulingv1alpha1.PodGroupSpec{MinMember: 6},
 	}
-	if diff := cmp.Diff(want, newPodGroup(makeView(t, job))); diff != "" {
+	if diff := cmp.Diff(want, newGroupOf(makeView(t, job))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	resources := map[corev1.ResourceName]resource.Quantity{"cpu": resource.MustParse("8")}
@@ -177,13 +179,13 @@ func TestPodGroup(t *testing.T) {
 		MinAvailable: ptr.To[int32](3), MinResources: &resources, ScheduleTimeoutSeconds: ptr.To[int32](60),
 	}
 	wantSpec := schedulingv1alpha1.PodGroupSpec{MinMember: 3, MinResources: resources, ScheduleTimeoutSeconds: ptr.To[int32](60)}
-	if diff := cmp.Diff(wantSpec, newPodGroup(makeView(t, job)).Spec); diff != "" {
+	if diff := cmp.Diff(wantSpec, newGroupOf(makeView(t, job)).Spec); diff != "" {
 		t.Errorf("with a scheduling policy (-want +got):\n%s", diff)
 	}
 }
 
 func TestPodGroupPatch(t *testing.T) {
-	want := newPodGroup(makeView(t, makeJob(replicas(worker, 2), func(job *kubeflowv1.TFJob) {
+	want := newGroupOf(makeView(t, makeJob(replicas(worker, 2), func(job *kubeflowv1.TFJob) {
 		job.Annotations = map[string]string{"tutti.dev/required-topology": "rack"}
 	})))
 	for name, tc := range map[string]struct {

@@ -17,8 +17,9 @@ import (
 // ownAnnotations are those that a user takes back by removing them from the job. Others may be someone else's on the PodGroup.
 const ownAnnotations = "tutti.dev/"
 
-// newPodGroup makes the gang of a job: all of its pods, unless the user says that fewer will do.
-func newPodGroup(v *view) *schedulingv1alpha1.PodGroup {
+// newPodGroup makes the gang of a job: all of its pods, unless the user says that fewer will do. It cannot be more than the pods that
+// are there or may still come.
+func newPodGroup(v *view, counts []roleCount) *schedulingv1alpha1.PodGroup {
 	group := &schedulingv1alpha1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:            v.job.Name,
@@ -38,7 +39,18 @@ func newPodGroup(v *view) *schedulingv1alpha1.PodGroup {
 		}
 		group.Spec.ScheduleTimeoutSeconds = policy.ScheduleTimeoutSeconds
 	}
+	group.Spec.MinMember = max(1, min(group.Spec.MinMember, possibleMembers(counts)))
 	return group
+}
+
+// possibleMembers leaves out replicas that will never have a pod again. A succeeded pod that is there still counts: schedulers take it for a
+// member that has its place.
+func possibleMembers(counts []roleCount) int32 {
+	n := 0
+	for i := range counts {
+		n += counts[i].role.replicas - counts[i].spent - len(counts[i].lost)
+	}
+	return int32(n)
 }
 
 // groupAnnotations are the job's. What kubectl notes for itself describes the job and would be a lie on another object.

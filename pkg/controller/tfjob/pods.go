@@ -14,11 +14,13 @@ import (
 	schedulingv1alpha1 "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
+	"github.com/tutti-project/tutti/pkg/apis/tutti"
 	"github.com/tutti-project/tutti/pkg/clusterspec"
 )
 
 // newPod makes the pod of a slot from its role's template.
-func newPod(v *view, s slot, options Options) (*corev1.Pod, error) {
+func newPod(v *view, n newcomer, options Options) (*corev1.Pod, error) {
+	s := n.slot
 	template := s.role.spec.Template.DeepCopy()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -33,6 +35,10 @@ func newPod(v *view, s slot, options Options) (*corev1.Pod, error) {
 	}
 	if s.role.decides && (s.role.kind != kubeflowv1.TFJobReplicaTypeWorker || s.index == 0) {
 		pod.Labels[kubeflowv1.JobRoleLabel] = kubeflowv1.JobRoleMaster
+	}
+	delete(pod.Annotations, tutti.AttemptAnnotation)
+	if n.attempt > 0 {
+		pod.Annotations = merged(pod.Annotations, map[string]string{tutti.AttemptAnnotation: strconv.Itoa(int(n.attempt))})
 	}
 	if options.PodGroups {
 		pod.Labels[schedulingv1alpha1.PodGroupLabel] = v.job.Name

@@ -4,6 +4,8 @@
 package tfjob
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
@@ -13,16 +15,43 @@ import (
 const firstRetryableExitCode = 128
 
 // isRestartable tells whether a pod that has failed is replaced. Under OnFailure and Always the kubelet restarts containers by
-// itself, so a pod of theirs that has failed was evicted, preempted or lost with its node.
+// itself, so a pod of theirs that has failed was evicted, preempted or lost with its node. Exit codes of a pod that was told to end
+// say how it took the news, and nothing about the program.
 func isRestartable(policy kubeflowv1.RestartPolicy, pod *corev1.Pod) bool {
 	switch policy {
 	case kubeflowv1.RestartPolicyOnFailure, kubeflowv1.RestartPolicyAlways:
 		return true
 	case kubeflowv1.RestartPolicyExitCode:
 		code, known := exitCode(pod)
-		return !known || code >= firstRetryableExitCode
+		return !known || code >= firstRetryableExitCode || isDisrupted(pod)
 	}
 	return false
+}
+
+// disruptions are the reasons of failed pods that say: not the program's fault. The kubelet's own rejections of a pod that it was
+// given are recognised by the containers that it never started, for their reasons are many (OutOfcpu, OutOfnvidia.com/gpu,
+// UnexpectedAdmissionError, TopologyAffinityError, NodeAffinity, ...).
+var disruptions = []string{"Evicted", "Preempted", "Preempting", "NodeLost", "NodeShutdown", "Shutdown", "Terminated"}
+
+// isDisrupted tells whether a failed pod was taken from the job: deleted by somebody, evicted, preempted, rejected by its kubelet or
+// lost with its node.
+func isDisrupted(pod *corev1.Pod) bool {
+	if pod.DeletionTimestamp != nil {
+		return true
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+			return true
+		}
+	}
+	return slices.Contains(disruptions, pod.Status.Reason) || pod.Status.Reason != "" && !hasStarted(pod)
+}
+
+// hasStarted tells whether any container of a pod has ever run.
+func hasStarted(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses), func(s corev1.ContainerStatus) bool {
+		return s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil || s.RestartCount > 0
+	})
 }
 
 // podRestartPolicy is what the kubelet is told; under ExitCode it must not restart anything by itself.

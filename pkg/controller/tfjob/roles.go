@@ -48,6 +48,12 @@ type slot struct {
 	index int
 }
 
+// newcomer is a slot whose pod is to be made.
+type newcomer struct {
+	slot
+	attempt int32
+}
+
 func (s slot) task() clusterspec.Task {
 	return clusterspec.Task{Role: s.role.name, Index: s.index}
 }

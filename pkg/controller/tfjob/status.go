@@ -13,50 +13,84 @@ import (
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
 )
 
-// roleCount is what the pods of one role are doing.
+// roleCount is what the replicas of one role are doing.
 type roleCount struct {
 	role      *role
+	history   history // with what this look has found
 	active    int32
 	succeeded int32
 	failed    int32
 	// lost are failed pods that stay failed; restarting are failed pods that are replaced.
 	lost       []*corev1.Pod
 	restarting []*corev1.Pod
-	// firstDone: the pod of index 0 has succeeded.
+	// waiting is how many replicas are between two pods; the next of them is due at nextDue.
+	waiting int
+	nextDue time.Time
+	// spent is how many replicas have succeeded and left no pod.
+	spent int
+	// firstDone: the replica of index 0 has succeeded.
 	firstDone bool
 }
 
 // count looks at every slot of every role. A pod that is being deleted while it runs is neither active nor failed: it is being
 // replaced, and its end will be judged when it is there.
-func count(v *view) []roleCount {
+func count(v *view, now time.Time) []roleCount {
 	counts := make([]roleCount, len(v.roles))
 	for i := range v.roles {
 		r := &v.roles[i]
 		counts[i].role = r
+		counts[i].history = historyFrom(v.stored.Status.ReplicaStatuses[r.kind])
 		for index := range r.replicas {
-			if pod := v.pods[slot{r, index}.name(v.job)]; pod != nil {
-				counts[i].add(pod, index)
+			name := slot{r, index}.name(v.job)
+			switch pod := v.pods[name]; {
+			case pod != nil:
+				counts[i].add(pod, index, now)
+			case !v.open[creation(kindPod, name)]:
+				counts[i].addAbsent(index, v.departed[name], now)
 			}
 		}
 	}
 	return counts
 }
 
-func (c *roleCount) add(pod *corev1.Pod, index int) {
+func (c *roleCount) add(pod *corev1.Pod, index int, now time.Time) {
 	switch {
-	case isActive(pod):
-		c.active++
 	case pod.Status.Phase == corev1.PodSucceeded:
 		c.succeeded++
+		c.history.succeeded[index] = true
 		code, known := exitCode(pod)
 		c.firstDone = c.firstDone || index == 0 && known && code == 0
-	case pod.Status.Phase == corev1.PodFailed:
-		c.failed++
-		if isRestartable(c.role.spec.RestartPolicy, pod) {
-			c.restarting = append(c.restarting, pod)
-		} else {
-			c.lost = append(c.lost, pod)
+	case pod.Status.Phase != corev1.PodFailed:
+		c.history.noteContainers(index, pod)
+		if isActive(pod) {
+			c.active++
 		}
+	case isRestartable(c.role.spec.RestartPolicy, pod):
+		c.failed++
+		c.history.noteFailure(index, pod, now)
+		c.restarting = append(c.restarting, pod)
+	default:
+		c.failed++
+		c.lost = append(c.lost, pod)
+	}
+}
+
+func (c *roleCount) addAbsent(index int, wasSuccess bool, now time.Time) {
+	if wasSuccess {
+		c.history.succeeded[index] = true
+	}
+	c.history.noteAbsence(index)
+	due := c.history.restartsAfter(index)
+	switch {
+	case c.history.succeeded[index]:
+		c.succeeded++
+		c.spent++
+		c.firstDone = c.firstDone || index == 0
+	case due.After(now):
+		if c.waiting == 0 || due.Before(c.nextDue) {
+			c.nextDue = due
+		}
+		c.waiting++
 	}
 }
 
@@ -95,9 +129,15 @@ func judge(status *kubeflowv1.JobStatus, job *kubeflowv1.TFJob, counts []roleCou
 			}
 			return lose(status, job, c, now)
 		}
-		if len(c.restarting) > 0 && restarting == nil {
+		if (len(c.restarting) > 0 || c.waiting > 0) && restarting == nil {
 			restarting = c
 		}
+	}
+	if backoff(status, job) {
+		return giveUp(status, failedCondition(backoffMessage(job)), now)
+	}
+	if deadline := deadlineOf(status, job); deadline != nil && !now.Before(*deadline) {
+		return giveUp(status, failedCondition(deadlineMessage(job)), now)
 	}
 	// One of the two only: they replace each other, and adding both would change the status in every reconcile.
 	switch {
@@ -120,7 +160,7 @@ func succeed(status *kubeflowv1.JobStatus, job *kubeflowv1.TFJob, now time.Time)
 }
 
 func lose(status *kubeflowv1.JobStatus, job *kubeflowv1.TFJob, c *roleCount, now time.Time) []event {
-	setCondition(status, failedCondition(job, c), now)
+	setCondition(status, failedCondition(failedMessage(job, c)), now)
 	status.CompletionTime = new(wireTime(now))
 	var events []event
 	for _, pod := range c.lost {
@@ -129,6 +169,13 @@ func lose(status *kubeflowv1.JobStatus, job *kubeflowv1.TFJob, c *roleCount, now
 		}
 	}
 	return append(events, jobFailed(job, c))
+}
+
+// giveUp ends a job that has reached one of its limits.
+func giveUp(status *kubeflowv1.JobStatus, failed kubeflowv1.JobCondition, now time.Time) []event {
+	setCondition(status, failed, now)
+	status.CompletionTime = new(wireTime(now))
+	return []event{limitReached(failed.Message)}
 }
 
 func invalidate(status *kubeflowv1.JobStatus, problems []string, now time.Time) []event {
@@ -142,7 +189,13 @@ func replicaStatuses(counts []roleCount) map[kubeflowv1.ReplicaType]*kubeflowv1.
 	statuses := make(map[kubeflowv1.ReplicaType]*kubeflowv1.ReplicaStatus, len(counts))
 	for i := range counts {
 		c := &counts[i]
-		statuses[c.role.kind] = &kubeflowv1.ReplicaStatus{Active: c.active, Succeeded: c.succeeded, Failed: c.failed}
+		statuses[c.role.kind] = &kubeflowv1.ReplicaStatus{
+			Active:           c.active,
+			Succeeded:        c.succeeded,
+			Failed:           c.failed,
+			SucceededIndexes: c.history.succeeded.String(),
+			Restarts:         c.history.restartList(),
+		}
 	}
 	return statuses
 }

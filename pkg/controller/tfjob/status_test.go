@@ -166,8 +166,10 @@ func TestReplicaStatusesCount(t *testing.T) {
 	pods = append(pods, makePod("worker", 4, running, terminating), makePod("worker", 17, running))
 	p := decide(makeView(t, job, pods...), testOptions, testTime)
 	want := map[kubeflowv1.ReplicaType]*kubeflowv1.ReplicaStatus{
-		ps:     {Active: 1},
-		worker: {Active: 2, Succeeded: 1, Failed: 1},
+		ps: {Active: 1},
+		worker: {Active: 2, Succeeded: 1, Failed: 1, SucceededIndexes: "3", Restarts: []kubeflowv1.ReplicaRestarts{
+			{Index: 2, Attempt: 1, Faults: 1, InARow: 1, LastFailureTime: new(wireTime(testTime))},
+		}},
 	}
 	if diff := cmp.Diff(want, p.status.ReplicaStatuses); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -177,7 +179,7 @@ func TestReplicaStatusesCount(t *testing.T) {
 func TestWhatRunsBesideASuccessCountsAsSucceeded(t *testing.T) {
 	job := makeJob(replicas(chief, 1), replicas(ps, 2))
 	p := decide(makeView(t, job, slices.Concat(makePods("chief", succeeded), makePods("ps", running, running))...), testOptions, testTime)
-	want := map[kubeflowv1.ReplicaType]*kubeflowv1.ReplicaStatus{chief: {Succeeded: 1}, ps: {Succeeded: 2}}
+	want := map[kubeflowv1.ReplicaType]*kubeflowv1.ReplicaStatus{chief: {Succeeded: 1, SucceededIndexes: "0"}, ps: {Succeeded: 2}}
 	if diff := cmp.Diff(want, p.status.ReplicaStatuses); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

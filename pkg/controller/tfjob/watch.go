@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -138,6 +139,9 @@ func (c *Controller) objectGone(kind string, obj any) {
 	c.wake(o, func(job types.UID) {
 		c.ledger.strike(job, creation(kind, o.GetName()))
 		c.ledger.strike(job, deletion(kind, o.GetUID()))
+		if pod, ok := o.(*corev1.Pod); ok && pod.Status.Phase == corev1.PodSucceeded && c.isCurrent(pod, job) {
+			c.ledger.witness(job, pod.Name)
+		}
 	})
 }
 
@@ -153,6 +157,12 @@ func (c *Controller) wake(o metav1.Object, settleLedger func(job types.UID)) {
 	}
 	settleLedger(ref.UID)
 	c.queue.AddAfter(types.NamespacedName{Namespace: o.GetNamespace(), Name: ref.Name}, settle)
+}
+
+// isCurrent tells whether the job that owns an object still exists.
+func (c *Controller) isCurrent(o metav1.Object, owner types.UID) bool {
+	job, err := c.jobs.TFJobs(o.GetNamespace()).Get(metav1.GetControllerOf(o).Name)
+	return err == nil && job.UID == owner
 }
 
 // last is the last known state of a deleted object; a relist that missed the deletion wraps it.

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -43,7 +44,9 @@ type world struct {
 	seen    map[string]int // how much of the journal the caches have seen
 	version int
 
+	clock      time.Time
 	controller *Controller
+	after      time.Duration // when the last reconcile wants the next one
 	jobs       cache.Indexer // the controller's cache of jobs
 	clients    Clients
 	// fault decides what happens to a write.
@@ -85,6 +88,7 @@ var resources = []string{resJobs, resPods, resServices, resGroups}
 func newWorld(t *testing.T) *world {
 	w := &world{
 		t:       t,
+		clock:   testTime,
 		objects: map[string]map[string]apiObject{},
 		journal: map[string][]change{},
 		seen:    map[string]int{},
@@ -105,7 +109,7 @@ func newWorld(t *testing.T) *world {
 
 // start puts a new controller in the place of the present one. It knows what the caches hold and nothing else.
 func (w *world) start() {
-	controller, err := New(w.clients, testOptions, discard{}, newClock())
+	controller, err := New(w.clients, testOptions, discard{}, w.now)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -113,10 +117,29 @@ func (w *world) start() {
 	w.jobs = cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	controller.jobs = listers.NewTFJobLister(w.jobs)
 	for _, resource := range resources {
-		until := w.seen[resource]
-		w.seen[resource] = 0
-		w.deliver(resource, until)
+		for _, o := range w.snapshot(resource) {
+			w.apply(resource, change{nil, o})
+		}
 	}
+}
+
+// now moves on by a second with every look.
+func (w *world) now() time.Time {
+	w.clock = w.clock.Add(time.Second)
+	return w.clock
+}
+
+// snapshot is what the caches have seen of a resource so far.
+func (w *world) snapshot(resource string) []apiObject {
+	seen := map[string]apiObject{}
+	for _, c := range w.journal[resource][:w.seen[resource]] {
+		if c.after == nil {
+			delete(seen, c.before.GetName())
+		} else {
+			seen[c.after.GetName()] = c.after
+		}
+	}
+	return sorted(seen)
 }
 
 // request is one call of the controller's.

@@ -46,11 +46,43 @@ type ReplicaStatus struct {
 	// +optional
 	Failed int32 `json:"failed,omitempty"`
 
+	// SucceededIndexes are the replicas that have succeeded, as in "0,2-4". They are never run again,
+	// whatever happens to their pods.
+	// +optional
+	SucceededIndexes string `json:"succeededIndexes,omitempty"`
+	// Restarts tells of the replicas whose pods have failed and been replaced, by index.
+	// +listType=map
+	// +listMapKey=index
+	// +optional
+	Restarts []ReplicaRestarts `json:"restarts,omitempty"`
+
 	// LabelSelector and Selector are never written for TFJobs; objects of upstream's may have them.
 	// +optional
 	LabelSelector *metav1.LabelSelector `json:"labelSelector,omitempty"`
 	// +optional
 	Selector string `json:"selector,omitempty"`
+}
+
+// ReplicaRestarts counts the restarts of one replica. It outlives the replica's pods.
+type ReplicaRestarts struct {
+	Index int32 `json:"index"`
+	// Attempt is how many pods of this replica have failed and been replaced. The pod of a later attempt
+	// bears it as an annotation.
+	// +optional
+	Attempt int32 `json:"attempt,omitempty"`
+	// Faults counts towards the backoff limit: failures of former pods, and restarts of their containers. Pods
+	// that were evicted, preempted, rejected by the kubelet or lost with their node are no faults.
+	// +optional
+	Faults int32 `json:"faults,omitempty"`
+	// ContainerRestarts are those of the present pod. They count towards the backoff limit too.
+	// +optional
+	ContainerRestarts int32 `json:"containerRestarts,omitempty"`
+	// InARow is how many failures followed each other closely; the delay before the next pod grows with it.
+	// +optional
+	InARow int32 `json:"inARow,omitempty"`
+	// LastFailureTime is when the last failure was seen.
+	// +optional
+	LastFailureTime *metav1.Time `json:"lastFailureTime,omitempty"`
 }
 
 // JobCondition is one aspect of a job's state.

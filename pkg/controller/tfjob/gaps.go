@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tfjob
+
+import (
+	"time"
+)
+
+// dropSurplus removes what is beyond the number of replicas.
+func dropSurplus(p *plan, v *view) {
+	wanted := map[string]bool{}
+	for _, s := range v.slots() {
+		wanted[s.name(v.job)] = true
+	}
+	for _, pod := range staying(sorted(v.pods)) {
+		if !wanted[pod.Name] {
+			p.deletePods = append(p.deletePods, pod)
+		}
+	}
+	for _, service := range staying(sorted(v.services)) {
+		if !wanted[service.Name] {
+			p.deleteServices = append(p.deleteServices, service)
+		}
+	}
+}
+
+// fillGaps asks for what is missing. A PodGroup or service on its way out holds up what comes after it: its name has to become free
+// first.
+func fillGaps(p *plan, v *view, counts []roleCount, options Options, now time.Time) {
+	if totalReplicas(v.roles) == 0 {
+		return
+	}
+	if options.PodGroups && !fillGroup(p, v, counts) {
+		return
+	}
+	if fillServices(p, v) {
+		fillPods(p, v, counts, now)
+	}
+}
+
+// fillGroup tells whether the rest may follow.
+func fillGroup(p *plan, v *view, counts []roleCount) bool {
+	is, want := v.groups[v.job.Name], newPodGroup(v, counts)
+	switch {
+	case is == nil && !v.open[creation(kindPodGroup, v.job.Name)]:
+		p.createGroup = want
+	case is == nil:
+	case is.DeletionTimestamp != nil:
+		return false
+	default:
+		p.patchGroup = podGroupPatch(is, want)
+	}
+	return true
+}
+
+// fillServices tells whether the rest may follow.
+func fillServices(p *plan, v *view) bool {
+	free := true
+	for _, s := range v.slots() {
+		name := s.name(v.job)
+		service := v.services[name]
+		free = free && (service == nil || service.DeletionTimestamp == nil)
+		if service == nil && !v.open[creation(kindService, name)] {
+			p.createServices = append(p.createServices, s)
+		}
+	}
+	return free
+}
+
+func fillPods(p *plan, v *view, counts []roleCount, now time.Time) {
+	for i := range counts {
+		h := counts[i].history
+		for index := range counts[i].role.replicas {
+			s := slot{counts[i].role, index}
+			name := s.name(v.job)
+			if v.pods[name] == nil && !v.open[creation(kindPod, name)] && h.mayRun(index, now) {
+				p.createPods = append(p.createPods, newcomer{s, h.restarts[index].Attempt})
+			}
+		}
+	}
+}

@@ -1,0 +1,305 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tfjob
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
+)
+
+func TestIndexSetsReadBack(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                    "",
+		"0":                   "0",
+		"2,0,1":               "0-2",
+		"0,2-4,9":             "0,2-4,9",
+		"5-3,x,-1,7":          "7",
+		"0-2147483647":        "",
+		"99999999999999999,1": "1",
+	} {
+		if got := parseIndexes(text).String(); got != want {
+			t.Errorf("%q reads back as %q, want %q", text, got, want)
+		}
+	}
+}
+
+func reason(r string) podOption { return func(pod *corev1.Pod) { pod.Status.Reason = r } }
+
+func disrupted(pod *corev1.Pod) {
+	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue})
+}
+
+func attempt(n string) podOption {
+	return func(pod *corev1.Pod) { pod.Annotations = map[string]string{"tutti.dev/attempt": n} }
+}
+
+func restarted(n int32) podOption {
+	return func(pod *corev1.Pod) {
+		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{Name: "tensorflow", RestartCount: n})
+	}
+}
+
+func limit(n int32) jobOption {
+	return func(job *kubeflowv1.TFJob) { job.Spec.RunPolicy.BackoffLimit = &n }
+}
+
+func TestWhatTakesAPodFromAJobIsNoFaultOfItsProgram(t *testing.T) {
+	for name, tc := range map[string]struct {
+		opts []podOption
+		want int32
+	}{
+		"killed":                                   {[]podOption{exited(137)}, 1},
+		"out of memory":                            {[]podOption{exited(137), reason("OOMKilled")}, 1},
+		"its own deadline":                         {[]podOption{exited(143), reason("DeadlineExceeded")}, 1},
+		"no word about it":                         {nil, 1},
+		"B07 evicted":                              {[]podOption{reason("Evicted")}, 0},
+		"B07 preempted":                            {[]podOption{reason("Preempted")}, 0},
+		"preempted, and the program said 1":        {[]podOption{exited(1), disrupted}, 0},
+		"the node shut down":                       {[]podOption{exited(143), reason("Terminated")}, 0},
+		"the node is lost":                         {[]podOption{reason("NodeLost")}, 0},
+		"B06 deleted by somebody":                  {[]podOption{exited(143), terminating}, 0},
+		"the kubelet has no CPU":                   {[]podOption{reason("OutOfcpu")}, 0},
+		"the kubelet has no GPU":                   {[]podOption{reason("OutOfnvidia.com/gpu")}, 0},
+		"the device plugin refused":                {[]podOption{reason("UnexpectedAdmissionError")}, 0},
+		"the topology manager refused":             {[]podOption{reason("TopologyAffinityError")}, 0},
+		"the node's labels changed in the instant": {[]podOption{reason("NodeAffinity")}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, policy := range []kubeflowv1.RestartPolicy{kubeflowv1.RestartPolicyOnFailure, kubeflowv1.RestartPolicyExitCode} {
+				job := makeJob(replicas(worker, 2, policy), limit(0))
+				p := decide(makeView(t, job, makePod("worker", 0, running), makePod("worker", 1, failed, tc.opts...)), testOptions, testTime)
+				if got := p.status.ReplicaStatuses[worker].Restarts[0].Faults; got != tc.want {
+					t.Errorf("%s: %d faults, want %d", policy, got, tc.want)
+				}
+				if got := isFinished(&p.status); got != (tc.want > 0) {
+					t.Errorf("%s: with a limit of no restart, finished is %v", policy, got)
+				}
+			}
+			job := makeJob(replicas(worker, 2))
+			p := decide(makeView(t, job, makePod("worker", 0, running), makePod("worker", 1, failed, tc.opts...)), testOptions, testTime)
+			if !isTrue(&p.status, kubeflowv1.JobFailed) {
+				t.Error("under Never nothing is replaced, but the job goes on")
+			}
+		})
+	}
+}
+
+// B22: exit codes of 128 and above restart a pod as often as the limit says, whatever becomes of pods and controllers in between.
+func TestB22BackoffLimitCountsReplacedPods(t *testing.T) {
+	job := makeJob(replicas(worker, 1, kubeflowv1.RestartPolicyExitCode), limit(2))
+	now := testTime
+	for i, pod := range []*corev1.Pod{
+		makePod("worker", 0, failed, exited(137)),
+		makePod("worker", 0, failed, exited(137), attempt("1")),
+		makePod("worker", 0, failed, exited(137), attempt("2")),
+	} {
+		for range 2 { // a failure counts once, however often it is seen
+			p := decide(makeView(t, job, pod), testOptions, now)
+			job.Status = p.status
+		}
+		if got, want := isFinished(&job.Status), i == 2; got != want {
+			t.Fatalf("after failure %d finished is %v", i+1, got)
+		}
+		now = now.Add(time.Minute)
+		if v := makeView(t, job); i < 2 {
+			p := decide(v, testOptions, now)
+			if len(p.createPods) != 1 || p.createPods[0].attempt != int32(i+1) {
+				t.Fatalf("after failure %d pods to make: %v", i+1, p.createPods)
+			}
+			made, err := newPod(v, p.createPods[0], testOptions)
+			if err != nil || attemptOf(made) != int32(i+1) {
+				t.Errorf("the next pod bears attempt %d, want %d (%v)", attemptOf(made), i+1, err)
+			}
+		}
+	}
+	last := job.Status.Conditions[len(job.Status.Conditions)-1]
+	if want := "TFJob j failed because it has reached its backoff limit, 2."; last.Message != want || last.Reason != "TFJobFailed" {
+		t.Errorf("got %s: %s", last.Reason, last.Message)
+	}
+	if job.Status.CompletionTime == nil {
+		t.Error("B27 no completionTime")
+	}
+	if p := decide(makeView(t, job), testOptions, now); len(p.createPods) > 0 {
+		t.Error("a pod is made again")
+	}
+}
+
+func TestBackoffLimitCountsContainerRestarts(t *testing.T) {
+	onFailure := kubeflowv1.RestartPolicyOnFailure
+	four := func(n int32) []*corev1.Pod {
+		var pods []*corev1.Pod
+		for i := range 4 {
+			pods = append(pods, makePod("worker", i, running, restarted(n)))
+		}
+		return pods
+	}
+	for name, tc := range map[string]struct {
+		job  *kubeflowv1.TFJob
+		pods []*corev1.Pod
+		want bool
+	}{
+		"no limit":                               {makeJob(replicas(worker, 4, onFailure)), four(100), false},
+		"limit 0, no restart":                    {makeJob(replicas(worker, 4, onFailure), limit(0)), four(0), false},
+		"limit 0, a restart":                     {makeJob(replicas(worker, 1, onFailure), limit(0)), four(1)[:1], true},
+		"limit 3, restarted 3 times":             {makeJob(replicas(worker, 1, onFailure), limit(3)), four(3)[:1], true},
+		"limit 4, four workers restarted once":   {makeJob(replicas(worker, 4, onFailure), limit(4)), four(1), true},
+		"limit 5, four workers restarted once":   {makeJob(replicas(worker, 4, onFailure), limit(5)), four(1), false},
+		"restarts under Never do not count":      {makeJob(replicas(worker, 4), limit(1)), four(1), false},
+		"restarts that a success needed count":   {makeJob(replicas(worker, 1, onFailure), limit(9)), four(2)[:1], false},
+		"the kubelet restarts what Always names": {makeJob(replicas(worker, 1, kubeflowv1.RestartPolicyAlways), limit(2)), four(2)[:1], true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := decide(makeView(t, tc.job, tc.pods...), testOptions, testTime)
+			if got := isTrue(&p.status, kubeflowv1.JobFailed); got != tc.want {
+				t.Errorf("failed is %v", got)
+			}
+		})
+	}
+}
+
+func TestContainerRestartsOutliveTheirPod(t *testing.T) {
+	job := makeJob(replicas(worker, 1, kubeflowv1.RestartPolicyOnFailure), limit(5))
+	step := func(pods ...*corev1.Pod) {
+		t.Helper()
+		job.Status = decide(makeView(t, job, pods...), testOptions, testTime).status
+	}
+	step(makePod("worker", 0, running, restarted(2)))
+	step(makePod("worker", 0, running, restarted(2)))
+	step() // somebody deleted the pod
+	step()
+	step(makePod("worker", 0, running, restarted(3)))
+	want := []kubeflowv1.ReplicaRestarts{{Faults: 2, ContainerRestarts: 3}}
+	if diff := cmp.Diff(want, job.Status.ReplicaStatuses[worker].Restarts); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	step(makePod("worker", 0, running, restarted(4)))
+	if !isTrue(&job.Status, kubeflowv1.JobFailed) {
+		t.Error("6 restarts of 5 allowed")
+	}
+}
+
+func TestRestartsAreDelayedMoreAndMore(t *testing.T) {
+	for inARow, want := range map[int32]time.Duration{
+		0: 0, 1: 0, 2: 10 * time.Second, 3: 20 * time.Second, 4: 40 * time.Second, 7: 5 * time.Minute, 1 << 30: 5 * time.Minute,
+	} {
+		if got := restartDelay(inARow); got != want {
+			t.Errorf("after %d failures in a row the wait is %v, want %v", inARow, got, want)
+		}
+	}
+
+	job := makeJob(replicas(worker, 2, kubeflowv1.RestartPolicyExitCode))
+	fail := func(at time.Time, n string) {
+		p := decide(makeView(t, job, makePod("worker", 0, running), makePod("worker", 1, failed, exited(137), attempt(n))), testOptions, at)
+		job.Status = p.status
+	}
+	look := func(at time.Time) *plan {
+		return decide(makeView(t, job, makePod("worker", 0, running)), testOptions, at)
+	}
+	fail(testTime, "0")
+	if p := look(testTime); len(p.createPods) != 1 {
+		t.Error("the first restart waits")
+	}
+	fail(testTime.Add(time.Second), "1")
+	p := look(testTime.Add(2 * time.Second))
+	if len(p.createPods) != 0 || p.after != 9*time.Second || p.status.State != kubeflowv1.JobRestarting {
+		t.Errorf("pods %v, next look after %v, state %s", p.createPods, p.after, p.status.State)
+	}
+	if p = look(testTime.Add(11 * time.Second)); len(p.createPods) != 1 || p.status.State != kubeflowv1.JobRunning {
+		t.Errorf("when it is due: pods %v, state %s", p.createPods, p.status.State)
+	}
+	fail(testTime.Add(time.Hour), "2")
+	if p := look(testTime.Add(time.Hour)); len(p.createPods) != 1 {
+		t.Error("after an hour of peace a failure is the first again")
+	}
+}
+
+func TestB04B05WhatHasSucceededIsNeverRunAgain(t *testing.T) {
+	type step struct {
+		name string
+		pods []*corev1.Pod
+		edit func(*view)
+		want []string
+		end  []string
+	}
+	w := func(i int, phase corev1.PodPhase, opts ...podOption) *corev1.Pod {
+		return makePod("worker", i, phase, opts...)
+	}
+	for name, tc := range map[string]struct {
+		job   *kubeflowv1.TFJob
+		steps []step
+	}{
+		"B04 a pod collector takes worker 1": {makeJob(replicas(worker, 2), allWorkers), []step{
+			{"it succeeds", []*corev1.Pod{w(0, running), w(1, succeeded)}, nil, nil, []string{"Created", "Running"}},
+			{"it is deleted: the gang shrinks", []*corev1.Pod{w(0, running)}, nil, []string{"update group j"}, []string{"Created", "Running"}},
+			{"the rest succeeds", []*corev1.Pod{w(0, succeeded)}, nil, nil, []string{"Created", "Running False", "Succeeded"}},
+		}},
+		"B05 an autoscaler takes the evaluator's node": {makeJob(replicas(chief, 1), replicas(evaluator, 1, kubeflowv1.RestartPolicyOnFailure)), []step{
+			{"it succeeds", []*corev1.Pod{makePod("chief", 0, running), makePod("evaluator", 0, succeeded)}, nil, nil, []string{"Created", "Running"}},
+			{"its pod fails to be found", []*corev1.Pod{makePod("chief", 0, running)}, nil, []string{"update group j"}, []string{"Created", "Running"}},
+		}},
+		"B04 it is deleted before a reconcile sees it": {makeJob(replicas(worker, 2), allWorkers), []step{
+			{"both run", []*corev1.Pod{w(0, running), w(1, running)}, nil, nil, []string{"Created", "Running"}},
+			{"gone", []*corev1.Pod{w(0, running)}, func(v *view) { v.departed = map[string]bool{"j-worker-1": true} }, []string{"update group j"}, []string{"Created", "Running"}},
+			{"another controller", []*corev1.Pod{w(0, running)}, nil, []string{"update group j"}, []string{"Created", "Running"}},
+		}},
+		"a suspension comes between": {makeJob(replicas(worker, 2), allWorkers), []step{
+			{"one succeeds", []*corev1.Pod{w(0, running), w(1, running)}, nil, nil, []string{"Created", "Running"}},
+			{"suspended in the same moment", []*corev1.Pod{w(0, running), w(1, succeeded)}, func(v *view) { v.job.Spec.RunPolicy.Suspend = new(true); clear(v.services); clear(v.groups) },
+				[]string{"delete pod j-worker-0", "delete pod j-worker-1"}, []string{"Created", "Running False", "Suspended"}},
+			{"resumed", nil, bare, []string{"create group j", "create service j-worker-0", "create service j-worker-1", "create pod j-worker-0"},
+				[]string{"Created", "Running False", "Suspended False"}},
+		}},
+		"scaled down and up again": {makeJob(replicas(worker, 2), allWorkers, dynamic), []step{
+			{"worker 1 succeeds", []*corev1.Pod{w(0, running), w(1, succeeded)}, nil, nil, []string{"Created", "Running"}},
+			{"down", []*corev1.Pod{w(0, running), w(1, succeeded)}, func(v *view) {
+				v.roles[0].replicas = 1
+				delete(v.services, "j-worker-1")
+			}, []string{"delete pod j-worker-1", "update group j"}, []string{"Created", "Running"}},
+			{"up", []*corev1.Pod{w(0, running)}, nil, []string{"update group j"}, []string{"Created", "Running"}},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, s := range tc.steps {
+				v := makeView(t, tc.job, s.pods...)
+				v.groups["j"] = newGroupOf(makeView(t, makeJob(replicas(worker, 2))))
+				if s.edit != nil {
+					s.edit(v)
+				}
+				p := decide(v, testOptions, testTime)
+				if diff := cmp.Diff(s.want, actions(v, p)); diff != "" {
+					t.Errorf("%s: actions (-want +got):\n%s", s.name, diff)
+				}
+				tc.job = tc.job.DeepCopy()
+				tc.job.Status = p.status
+				if diff := cmp.Diff(s.end, describe(tc.job.Status)); diff != "" {
+					t.Errorf("%s: conditions (-want +got):\n%s", s.name, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestAGangIsNeverLargerThanWhatMayStillCome(t *testing.T) {
+	job := makeJob(replicas(worker, 4, kubeflowv1.RestartPolicyOnFailure), allWorkers)
+	job.Spec.RunPolicy.SchedulingPolicy = &kubeflowv1.SchedulingPolicy{MinAvailable: ptr.To[int32](4)}
+	job.Status.ReplicaStatuses = map[kubeflowv1.ReplicaType]*kubeflowv1.ReplicaStatus{worker: {SucceededIndexes: "1-2"}}
+	for name, tc := range map[string]struct {
+		pods []*corev1.Pod
+		want int32
+	}{
+		"succeeded pods that are there count": {makePods("worker", running, succeeded, succeeded, running), 4},
+		"those that are gone do not":          {[]*corev1.Pod{makePod("worker", 0, running), makePod("worker", 2, succeeded)}, 3},
+		"nobody is there":                     {nil, 2},
+	} {
+		if got := newGroupOf(makeView(t, job, tc.pods...)).Spec.MinMember; got != tc.want {
+			t.Errorf("%s: minMember is %d, want %d", name, got, tc.want)
+		}
+	}
+}
