@@ -7,59 +7,70 @@ import (
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/tutti-project/tutti/pkg/placement"
 	"github.com/tutti-project/tutti/pkg/topology"
 )
 
-// Hosts is the cluster as the planner sees it at one moment: Infos[i] is the
-// node of the tree's host i.
+// Hosts is the cluster as the planner sees it at one moment.
 type Hosts struct {
 	Tree  *topology.Tree
-	Infos []fwk.NodeInfo
+	infos []fwk.NodeInfo
+	at    []int // at[host] is the position of the tree's host in infos
 }
 
-// Builder makes Hosts and keeps the tree while no node comes, goes or changes
-// a label that the levels read. Not safe for concurrent use.
+// Info is the node of the tree's host.
+func (h Hosts) Info(host int) fwk.NodeInfo { return h.infos[h.at[host]] }
+
+// Builder makes Hosts and keeps, from one snapshot to the next, what has not
+// changed: the tree while no node comes, goes or changes a label that the
+// levels read, and the planner of the nodes' free capacity. Not safe for
+// concurrent use.
 type Builder struct {
 	levels []topology.Level
 	tree   *topology.Tree
 	// nodes are those that the tree was made of, in the order in which they
-	// were given; host is the tree's index of each.
-	nodes []*v1.Node
-	host  []int
+	// were given; host is the tree's index of each, and at the way back.
+	nodes    []*v1.Node
+	host, at []int
+	// generations are the nodes' at the last snapshot. They are compared for
+	// inequality only: those of what-if snapshots are newer than later real ones.
+	generations []int64
+	stale       []int // hosts whose free capacity the planner does not know yet
+
+	planner *placement.Planner
+	names   []string // of the planner's resources, sorted
 }
 
 // NewBuilder makes a Builder for levels from wide to narrow.
 func NewBuilder(levels []topology.Level) *Builder { return &Builder{levels: levels} }
 
-// Build takes the nodes of one snapshot. O(nodes); O(nodes log nodes) after a
-// change that concerns the tree.
+// Build takes the nodes of one snapshot. It looks at the generation of each and
+// at no more where that is the same: O(nodes log nodes) only after a change
+// that concerns the tree.
 func (b *Builder) Build(infos []fwk.NodeInfo) Hosts {
 	if !b.current(infos) {
 		b.rebuild(infos)
 	}
-	ordered := make([]fwk.NodeInfo, len(infos))
-	for i, info := range infos {
-		ordered[b.host[i]] = info
-	}
-	return Hosts{Tree: b.tree, Infos: ordered}
+	return Hosts{Tree: b.tree, infos: infos, at: b.at}
 }
 
-// current tells whether the tree still describes the nodes. It remembers the
-// node objects that it has compared, so that an unchanged one costs a pointer
-// comparison.
+// current tells whether the tree still describes the nodes, and takes note of
+// those that have changed otherwise.
 func (b *Builder) current(infos []fwk.NodeInfo) bool {
 	if b.tree == nil || len(infos) != len(b.nodes) {
 		return false
 	}
 	for i, info := range infos {
-		node := info.Node()
-		if node == b.nodes[i] {
+		generation := info.GetGeneration()
+		if generation == b.generations[i] {
 			continue
 		}
+		node := info.Node()
 		if node.Name != b.nodes[i].Name || !b.sameLevels(node, b.nodes[i]) {
 			return false
 		}
-		b.nodes[i] = node
+		b.nodes[i], b.generations[i] = node, generation
+		b.stale = append(b.stale, b.host[i])
 	}
 	return true
 }
@@ -84,38 +95,12 @@ func (b *Builder) rebuild(infos []fwk.NodeInfo) {
 	}
 	b.tree = topology.New(b.levels, hosts)
 	b.host = make([]int, len(infos))
+	b.at = make([]int, len(infos))
+	b.generations = make([]int64, len(infos))
 	for i, node := range b.nodes {
 		b.host[i], _ = b.tree.HostIndex(node.Name)
+		b.at[b.host[i]] = i
+		b.generations[i] = infos[i].GetGeneration()
 	}
-}
-
-// Free returns what each host has left of each resource, in the order of the
-// names given, in the units of Resources.
-func (h Hosts) Free(resources []string) [][]int64 {
-	free := make([][]int64, len(h.Infos))
-	values := make([]int64, len(h.Infos)*len(resources))
-	for i, info := range h.Infos {
-		free[i], values = values[:len(resources):len(resources)], values[len(resources):]
-		allocatable, requested := info.GetAllocatable(), info.GetRequested()
-		for r, name := range resources {
-			free[i][r] = amount(allocatable, name) - amount(requested, name)
-			if name == podsResource {
-				free[i][r] = int64(allocatable.GetAllowedPodNumber() - len(info.GetPods()))
-			}
-		}
-	}
-	return free
-}
-
-func amount(r fwk.Resource, name string) int64 {
-	switch v1.ResourceName(name) {
-	case v1.ResourceCPU:
-		return r.GetMilliCPU()
-	case v1.ResourceMemory:
-		return r.GetMemory()
-	case v1.ResourceEphemeralStorage:
-		return r.GetEphemeralStorage()
-	default:
-		return r.GetScalarResources()[v1.ResourceName(name)]
-	}
+	b.planner, b.stale = nil, nil
 }

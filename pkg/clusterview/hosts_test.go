@@ -46,7 +46,7 @@ func TestFreeIsAllocatableLessRequested(t *testing.T) {
 		v1.ResourceCPU: resource.MustParse("1500m"), "nvidia.com/gpu": resource.MustParse("2"),
 	})
 	hosts := NewBuilder(rackLevel).Build([]fwk.NodeInfo{infoOf(node("b", "r1"), running), infoOf(node("a", "r2"))})
-	got := hosts.Free([]string{"cpu", "memory", "nvidia.com/gpu", "pods", "example.com/unknown"})
+	got := freeOf(hosts, []string{"cpu", "memory", "nvidia.com/gpu", "pods", "example.com/unknown"})
 	want := [][]int64{{2500, 1024, 6, 2, 0}, {4000, 1024, 8, 3, 0}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("tree order is b (rack r1), a (rack r2); -want +got:\n%s", diff)
@@ -73,8 +73,8 @@ func TestBuilderKeepsTheTreeWhileNothingThatItReadsChanges(t *testing.T) {
 		if (hosts.Tree == tree) != tc.same {
 			t.Errorf("%s: same tree is %t, want %t", tc.name, hosts.Tree == tree, tc.same)
 		}
-		for i, info := range hosts.Infos {
-			if info.Node().Name != hosts.Tree.HostName(i) {
+		for i := range hosts.Tree.Hosts() {
+			if info := hosts.Info(i); info.Node().Name != hosts.Tree.HostName(i) {
 				t.Errorf("%s: host %d is %s in the tree and %s in the infos", tc.name, i, hosts.Tree.HostName(i), info.Node().Name)
 			}
 		}

@@ -16,7 +16,6 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
-	"github.com/tutti-project/tutti/pkg/placement"
 	"github.com/tutti-project/tutti/pkg/topology"
 )
 
@@ -131,26 +130,6 @@ func requestOf(pod *v1.Pod) map[string]int64 {
 		}
 	}
 	return request
-}
-
-// Resources names every resource that a role asks for and every device that a
-// host has, sorted: the entries of the planner's vectors. Devices count even
-// when nobody asks for them, so that the planner can keep such hosts free.
-func Resources(roles []Role, hosts Hosts) []string {
-	names := map[string]bool{}
-	for _, role := range roles {
-		for name := range role.Request {
-			names[name] = true
-		}
-	}
-	for _, info := range hosts.Infos {
-		for name := range info.GetAllocatable().GetScalarResources() {
-			if placement.IsDevice(string(name)) {
-				names[string(name)] = true
-			}
-		}
-	}
-	return slices.Sorted(maps.Keys(names))
 }
 
 // Vector is the role's request in the order of the names given.

@@ -79,7 +79,8 @@ func TestVectors(t *testing.T) {
 		replica("ps", 0, v1.ResourceList{v1.ResourceCPU: resource.MustParse("250m")}),
 		replica("worker", 0, gpus(8)),
 	})
-	names := Resources(roles, Hosts{})
+	b := NewBuilder(rackLevel)
+	names := b.Planner(b.Build(nil), roles).Problem().Resources
 	if diff := cmp.Diff([]string{"cpu", "nvidia.com/gpu", "pods"}, names); diff != "" {
 		t.Fatalf("resources: -want +got:\n%s", diff)
 	}
@@ -92,8 +93,9 @@ func TestVectors(t *testing.T) {
 }
 
 func TestResourcesCountDevicesThatNobodyAsksFor(t *testing.T) {
-	hosts := NewBuilder(rackLevel).Build([]fwk.NodeInfo{infoOf(node("a", "r1"))})
-	got := Resources(RolesOf([]*v1.Pod{podAsking("p", nil)}), hosts)
+	b := NewBuilder(rackLevel)
+	hosts := b.Build([]fwk.NodeInfo{infoOf(node("a", "r1"))})
+	got := b.Planner(hosts, RolesOf([]*v1.Pod{podAsking("p", nil)})).Problem().Resources
 	if diff := cmp.Diff([]string{"nvidia.com/gpu", "pods"}, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

@@ -21,6 +21,7 @@ type gathered struct {
 	group   *schedulingv1beta1.PodGroup
 	hosts   clusterview.Hosts
 	roles   []clusterview.Role
+	planner *placement.Planner
 	problem placement.Problem
 	// running is how many members have a node, wanted how many more must be
 	// placed to reach the group's minimum.
@@ -46,13 +47,9 @@ func (p *Plugin) gather(ctx context.Context, info fwk.PodGroupInfo, nodes []fwk.
 	running := state.ScheduledPods()
 	g.running = len(running)
 	g.wanted = max(0, quorumOf(g.group)-g.running)
-	resources := clusterview.Resources(g.roles, g.hosts)
-	g.problem = placement.Problem{
-		Tree:       g.hosts.Tree,
-		Resources:  resources,
-		Free:       g.hosts.Free(resources),
-		Constraint: constraint,
-	}
+	g.planner = p.builder.Planner(g.hosts, g.roles)
+	g.problem = g.planner.Problem()
+	g.problem.Constraint = constraint
 	for _, pod := range running {
 		if host, ok := g.hosts.Tree.HostIndex(pod.Spec.NodeName); ok {
 			g.problem.Anchors = append(g.problem.Anchors, host)
@@ -61,7 +58,7 @@ func (p *Plugin) gather(ctx context.Context, info fwk.PodGroupInfo, nodes []fwk.
 	for i, minimum := range minimums(g.roles, g.wanted) {
 		role := g.roles[i]
 		g.problem.Roles = append(g.problem.Roles, placement.Role{
-			Name: role.Name, Pods: len(role.Pods), Minimum: minimum, Request: role.Vector(resources),
+			Name: role.Name, Pods: len(role.Pods), Minimum: minimum, Request: role.Vector(g.problem.Resources),
 			Eligible: p.eligible(ctx, role.Pods[0], g.hosts),
 		})
 	}

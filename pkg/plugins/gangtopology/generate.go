@@ -46,7 +46,7 @@ func (p *Plugin) GeneratePlacements(ctx context.Context, state fwk.PodGroupCycle
 	if torn, ok := p.torn(g); ok {
 		return nil, g.unschedulable(fmt.Sprintf("waiting until gang %s, of which a part runs, is completed", torn))
 	}
-	decision := placement.Plan(g.problem)
+	decision := g.planner.Plan(g.problem)
 	placed := g.assign(decision)
 	klog.FromContext(ctx).V(4).Info("Planned gang", "podGroup", klog.KRef(g.key.Namespace, g.key.Name),
 		"placedPods", len(placed), "unscheduledPods", len(group.GetUnscheduledPods()))
@@ -102,7 +102,7 @@ func (p *Plugin) refuse(g gathered, reason string) *fwk.Status {
 func (g gathered) unschedulable(reason string) *fwk.Status {
 	return fwk.NewStatus(fwk.Unschedulable).WithError(&framework.FitError{
 		Pod:         g.roles[0].Pods[0],
-		NumAllNodes: len(g.hosts.Infos),
+		NumAllNodes: g.hosts.Tree.Hosts(),
 		Diagnosis: framework.Diagnosis{
 			NodeToStatus:         framework.NewDefaultNodeToStatus(),
 			UnschedulablePlugins: sets.New(Name),
@@ -135,7 +135,7 @@ func (g gathered) nodes(placed map[types.UID]pin) []fwk.NodeInfo {
 	hosts = slices.Compact(hosts)
 	nodes := make([]fwk.NodeInfo, len(hosts))
 	for i, host := range hosts {
-		nodes[i] = g.hosts.Infos[host]
+		nodes[i] = g.hosts.Info(host)
 	}
 	return nodes
 }
@@ -150,6 +150,6 @@ func (p *Plugin) eligible(ctx context.Context, pod *v1.Pod, hosts clusterview.Ho
 		if probe == nil {
 			probe = p.newProbe(ctx, pod)
 		}
-		return probe.ask(ctx, hosts.Infos[host])
+		return probe.ask(ctx, hosts.Info(host))
 	}
 }

@@ -1,0 +1,95 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package clusterview
+
+import (
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/tutti-project/tutti/pkg/placement"
+)
+
+// Planner returns the planner of the hosts last built, brought up to date with
+// the nodes that have changed. Its vectors have every resource that a role has
+// asked for so far and every device that a host has: devices count even when
+// nobody asks for them, so that the planner can keep such hosts free.
+func (b *Builder) Planner(hosts Hosts, roles []Role) *placement.Planner {
+	names := map[string]bool{}
+	for _, role := range roles {
+		for name := range role.Request {
+			names[name] = true
+		}
+	}
+	if b.planner == nil {
+		b.names = nil
+		for host := range hosts.at {
+			addDevices(names, hosts.Info(host))
+		}
+	}
+	for _, host := range b.stale {
+		addDevices(names, hosts.Info(host))
+	}
+	known := len(b.names)
+	for _, name := range b.names {
+		names[name] = true
+	}
+	if b.planner == nil || len(names) > known {
+		b.names = slices.Sorted(maps.Keys(names))
+		b.planner = placement.NewPlanner(hosts.Tree, b.names, freeOf(hosts, b.names))
+		b.stale = b.stale[:0]
+	}
+	for _, host := range b.stale {
+		free := make([]int64, len(b.names))
+		fillFree(free, hosts.Info(host), b.names)
+		b.planner.SetFree(host, free)
+	}
+	b.stale = b.stale[:0]
+	return b.planner
+}
+
+func addDevices(names map[string]bool, info fwk.NodeInfo) {
+	for name := range info.GetAllocatable().GetScalarResources() {
+		if placement.IsDevice(string(name)) {
+			names[string(name)] = true
+		}
+	}
+}
+
+// freeOf returns what each host has left of each resource, in the order of the
+// names given, in the units of Role.Request.
+func freeOf(hosts Hosts, names []string) [][]int64 {
+	free := make([][]int64, len(hosts.at))
+	values := make([]int64, len(hosts.at)*len(names))
+	for host := range free {
+		free[host], values = values[:len(names):len(names)], values[len(names):]
+		fillFree(free[host], hosts.Info(host), names)
+	}
+	return free
+}
+
+func fillFree(free []int64, info fwk.NodeInfo, names []string) {
+	allocatable, requested := info.GetAllocatable(), info.GetRequested()
+	for r, name := range names {
+		free[r] = amount(allocatable, name) - amount(requested, name)
+		if name == podsResource {
+			free[r] = int64(allocatable.GetAllowedPodNumber() - len(info.GetPods()))
+		}
+	}
+}
+
+func amount(r fwk.Resource, name string) int64 {
+	switch v1.ResourceName(name) {
+	case v1.ResourceCPU:
+		return r.GetMilliCPU()
+	case v1.ResourceMemory:
+		return r.GetMemory()
+	case v1.ResourceEphemeralStorage:
+		return r.GetEphemeralStorage()
+	default:
+		return r.GetScalarResources()[v1.ResourceName(name)]
+	}
+}
