@@ -37,8 +37,28 @@ cluster's own scheduler, on stock API servers, and takes pods whose
 schedulerName is one of its profiles (by default tutti-scheduler). Pods that
 are in no gang are scheduled as kube-scheduler does.
 
+Without --config one profile is served, tutti-scheduler, with the lease
+tutti-scheduler in namespace tutti-system (the defaults that flags below show for
+the lease are kube-scheduler's). Outside a cluster give --kubeconfig.
+
 Flags and configuration file are kube-scheduler's. A profile that enables the
-plugin GangTopology gets the settings that it needs by itself.`,
+plugin GangTopology gets the settings that it needs by itself; the levels of the
+fabric are the plugin's arguments:
+
+  apiVersion: kubescheduler.config.k8s.io/v1
+  kind: KubeSchedulerConfiguration
+  profiles:
+  - schedulerName: tutti-scheduler
+    plugins:
+      multiPoint:
+        enabled:
+        - name: GangTopology
+    pluginConfig:
+    - name: GangTopology
+      args:
+        levels: # from wide to narrow; of a level's labels the first that a node has counts
+        - {name: zone, nodeLabels: [topology.kubernetes.io/zone]}
+        - {name: rack, nodeLabels: [example.com/rack]}`,
 		SilenceUsage: true,
 		Args:         cobra.NoArgs,
 		PersistentPreRunE: func(*cobra.Command, []string) error {

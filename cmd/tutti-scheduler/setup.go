@@ -16,11 +16,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	schedulerserverconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
@@ -56,7 +59,7 @@ func setup(ctx context.Context, opts *options.Options) (*schedulerserverconfig.C
 		return nil, nil, err
 	}
 	completed := config.Complete()
-	registry := frameworkruntime.Registry{gangtopology.Name: gangtopology.Factory(status.Set)}
+	registry := frameworkruntime.Registry{gangtopology.Name: gangtopology.Factory(status.Set, newRecorder(ctx, completed.Client))}
 	var profiles []schedulerconfig.KubeSchedulerProfile
 	sched, err := scheduler.New(ctx, completed.Client, completed.InformerFactory, completed.DynInformerFactory,
 		func(name string) events.EventRecorderLogger { return completed.EventBroadcaster.NewRecorder(name) },
@@ -81,6 +84,13 @@ func setup(ctx context.Context, opts *options.Options) (*schedulerserverconfig.C
 		return nil, nil, err
 	}
 	return &completed, sched, nil
+}
+
+// newRecorder records the events of gangs.
+func newRecorder(ctx context.Context, client kubernetes.Interface) record.EventRecorder {
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events(metav1.NamespaceAll)})
+	return broadcaster.NewRecorder(scheme.Scheme, v1.EventSource{Component: tutti.SchedulerName})
 }
 
 // configure reads command line and file, and asks the API server what it has.
@@ -135,7 +145,7 @@ func project(ctx context.Context, config *schedulerserverconfig.Config, gangSche
 	}
 	projector := projection.NewProjector()
 	status := projection.NewStatusWriter(dynamicClient)
-	config.Client = &projection.Client{Interface: client, Projector: projector, Status: status}
+	config.Client = &projection.Client{Interface: client, Projector: projector}
 	name, err := cache.NewInformerName(tutti.SchedulerName)
 	if err != nil {
 		return nil, fmt.Errorf("naming the informers: %w", err)

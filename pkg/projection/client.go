@@ -5,8 +5,6 @@ package projection
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,13 +13,12 @@ import (
 	typedv1beta1 "k8s.io/client-go/kubernetes/typed/scheduling/v1beta1"
 )
 
-// Client is a clientset whose status patches of projected PodGroups go to the
-// StatusWriter. The engine makes them on its scheduling thread; here they cost
-// no request there.
+// Client is a clientset that drops the engine's status patches of projected
+// PodGroups: strategic ones, which CRDs refuse, made on the scheduling thread,
+// of a condition that repeats the verdict in other words.
 type Client struct {
 	kubernetes.Interface
 	Projector *Projector
-	Status    *StatusWriter
 }
 
 // SchedulingV1beta1 implements kubernetes.Interface.
@@ -53,17 +50,6 @@ func (c *podGroupClient) Patch(ctx context.Context, name string, pt types.PatchT
 	projected, ok := c.client.Projector.Projected(c.namespace, name)
 	if !ok || len(subresources) != 1 || subresources[0] != "status" {
 		return c.PodGroupInterface.Patch(ctx, name, pt, data, opts, subresources...)
-	}
-	var patch struct {
-		Status struct {
-			Conditions []metav1.Condition `json:"conditions"`
-		} `json:"status"`
-	}
-	if err := json.Unmarshal(data, &patch); err != nil {
-		return nil, fmt.Errorf("reading the status patch of pod group %s/%s: %w", c.namespace, name, err)
-	}
-	for _, condition := range patch.Status.Conditions {
-		c.client.Status.Set(projected, condition)
 	}
 	return projected, nil
 }

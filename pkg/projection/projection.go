@@ -4,13 +4,12 @@
 // Package projection lets the pod-group engine of kube-scheduler work on
 // clusters that know nothing of it: it turns what is there, PodGroup objects
 // of the scheduling.x-k8s.io CRD and the pod-group label on pods, into the
-// native types that the engine reads, and the engine's status writes back
-// into the CRD's status.
+// native types that the engine reads. The verdicts on groups go the other way.
 //
 //	CRD PodGroup informer ─┐
 //	pod informer ──────────┼─> Projector ─> store ─> native PodGroup informer ─> engine
-//	succeeded members ─────┘                                                       │
-//	CRD PodGroup status <───────── StatusWriter <───────── Client <────────────────┘
+//	succeeded members ─────┘                                                      │
+//	CRD PodGroup status <─────────────── StatusWriter <─────────────── verdicts ──┘
 //
 // All of it lives inside the scheduler's process; nothing native is ever
 // written to the API server. The package knows nothing of placement.

@@ -129,9 +129,6 @@ func (w *StatusWriter) write(ctx context.Context, uid types.UID) error {
 	}
 	merged := append([]metav1.Condition(nil), stored...)
 	for _, condition := range status.conditions {
-		if neverBack(merged, condition) {
-			continue
-		}
 		apimeta.SetStatusCondition(&merged, condition)
 	}
 	if apiequality.Semantic.DeepEqual(stored, merged) {
@@ -184,13 +181,6 @@ func (w *StatusWriter) remember(uid types.UID, conditions []metav1.Condition) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.written[uid] = conditions
-}
-
-// neverBack holds for the engine's PodGroupInitiallyScheduled, which must not
-// return from True.
-func neverBack(stored []metav1.Condition, next metav1.Condition) bool {
-	return next.Type == schedulingv1beta1.PodGroupInitiallyScheduled && next.Status != metav1.ConditionTrue &&
-		apimeta.IsStatusConditionTrue(stored, next.Type)
 }
 
 func conditionsOf(object *unstructured.Unstructured) []metav1.Condition {

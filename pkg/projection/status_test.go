@@ -96,20 +96,6 @@ func TestStatusWriterWritesNothingTwice(t *testing.T) {
 	}
 }
 
-func TestStatusWriterNeverTakesInitiallyScheduledBack(t *testing.T) {
-	w, client, group := statusScene(t, storedGroup(map[string]any{
-		"type": schedulingv1beta1.PodGroupInitiallyScheduled, "status": "True", "reason": "Scheduled", "message": "",
-		"lastTransitionTime": "2026-01-01T00:00:00Z",
-	}))
-	w.Set(group, metav1.Condition{Type: schedulingv1beta1.PodGroupInitiallyScheduled, Status: metav1.ConditionFalse, Reason: "Unschedulable"})
-	if err := w.write(t.Context(), "g-uid"); err != nil {
-		t.Fatal(err)
-	}
-	if got := patches(client); got != 0 {
-		t.Errorf("%d patches, want none", got)
-	}
-}
-
 func TestStatusWriterKeepsWhatItCouldNotWrite(t *testing.T) {
 	w, client, group := statusScene(t, storedGroup())
 	fail := true
@@ -141,8 +127,7 @@ func TestStatusWriterLeavesANamesakeAlone(t *testing.T) {
 	}
 }
 
-func TestClientSendsStatusOfProjectedGroupsToTheWriter(t *testing.T) {
-	w, dynamicClient, _ := statusScene(t, storedGroup())
+func TestClientDropsStatusPatchesOfProjectedGroupsOnly(t *testing.T) {
 	p := NewProjector()
 	p.update(types.NamespacedName{Namespace: "ns", Name: "g"}, func(g *group) bool {
 		g.object = groupOf(1)
@@ -150,24 +135,12 @@ func TestClientSendsStatusOfProjectedGroupsToTheWriter(t *testing.T) {
 		return true
 	})
 	native := kubefake.NewClientset()
-	client := &Client{Interface: native, Projector: p, Status: w}
-	patch := []byte(`{"status":{"conditions":[{"type":"GangPlaced","status":"True","reason":"R","message":"m"}]}}`)
-	if _, err := client.SchedulingV1beta1().PodGroups("ns").Patch(t.Context(), "g", types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
-		t.Fatal(err)
+	client := &Client{Interface: native, Projector: p}
+	groups := client.SchedulingV1beta1().PodGroups("ns")
+	for _, name := range []string{"g", "native"} {
+		_, _ = groups.Patch(t.Context(), name, types.StrategicMergePatchType, []byte("{}"), metav1.PatchOptions{}, "status")
 	}
-	if err := w.write(t.Context(), "g-uid"); err != nil {
-		t.Fatal(err)
+	if actions := native.Actions(); len(actions) != 1 || actions[0].(clienttesting.PatchAction).GetName() != "native" {
+		t.Errorf("the native API got %v, want one patch of the native group", actions)
 	}
-	if diff := cmp.Diff([]string{"GangPlaced=True(R): m"}, told(t, dynamicClient)); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-	if actions := native.Actions(); len(actions) != 0 {
-		t.Errorf("the native API was asked: %v", actions)
-	}
-	t.Run("and that of native ones to the API", func(t *testing.T) {
-		_, _ = client.SchedulingV1beta1().PodGroups("ns").Patch(t.Context(), "native", types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-		if actions := native.Actions(); len(actions) != 1 {
-			t.Errorf("the native API got %v, want one patch", actions)
-		}
-	})
 }

@@ -27,7 +27,7 @@ type round struct {
 	key    types.NamespacedName
 	group  *schedulingv1beta1.PodGroup
 	domain string
-	total  int
+	count  tally
 
 	mu      sync.Mutex
 	missing []int // [role] reservations until the minimum
@@ -44,9 +44,11 @@ const (
 )
 
 func (p *Plugin) newRound(g gathered, domain string, placed map[types.UID]pin) *round {
-	r := &round{plugin: p, key: g.key, group: g.group, domain: domain, total: len(placed), missing: make([]int, len(g.roles))}
+	r := &round{plugin: p, key: g.key, group: g.group, domain: domain, missing: make([]int, len(g.roles))}
+	r.count = tally{placed: len(placed), running: g.running, all: g.running}
 	for i, role := range g.problem.Roles {
 		r.missing[i] = role.Minimum
+		r.count.all += role.Pods
 	}
 	return r
 }
@@ -95,7 +97,7 @@ func (r *round) open() {
 	}
 	r.waiting = nil
 	r.plugin.gate.placed(r.key)
-	r.plugin.report.placed(r.group, r.total, r.domain)
+	r.plugin.report.placed(r.group, r.count, r.domain)
 }
 
 // abort rejects all members that wait; it does nothing once they may bind.

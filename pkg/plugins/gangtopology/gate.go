@@ -34,6 +34,8 @@ const (
 	lastRetry  = 5 * time.Second
 	// tellAfter is how long a gang may lack pods before its owner is told.
 	tellAfter = 5 * time.Second
+	// tornPatience bounds how long new gangs wait for a torn one.
+	tornPatience = 15 * time.Second
 	// lostEvent bounds how long a gang waits that fits by a change that the
 	// gate was not told of.
 	lostEvent = 30 * time.Second
@@ -81,6 +83,8 @@ type gated struct {
 	checks int
 	// lack is what the gang was last found to lack.
 	lack string
+	// torn is when the gang was first seen to run in part since it was placed.
+	torn time.Time
 }
 
 func newGate(handle fwk.Handle, report *reporter) *gate {
@@ -155,12 +159,24 @@ func (g *gate) waiting(except types.NamespacedName) []types.NamespacedName {
 	return keys
 }
 
+// holdsOthers tells whether new gangs wait for this one, which runs in part. It
+// has some time to be completed; whatever keeps it longer must not keep others.
+func (g *gate) holdsOthers(key types.NamespacedName) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	gang := g.gang(key)
+	if gang.torn.IsZero() {
+		gang.torn = g.clock.Now()
+	}
+	return g.clock.Since(gang.torn) < tornPatience
+}
+
 // placed forgets earlier attempts.
 func (g *gate) placed(key types.NamespacedName) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	gang := g.gang(key)
-	gang.refused, gang.stale, gang.attempts = false, false, 0
+	gang.refused, gang.stale, gang.attempts, gang.torn = false, false, 0, time.Time{}
 }
 
 // changed is called when something may fit that did not.

@@ -236,3 +236,18 @@ func TestGateForgetsADeletedGang(t *testing.T) {
 		t.Errorf("still remembered: %v %v", s.gate.gangs, s.gate.report.last)
 	}
 }
+
+func TestGateLetsOthersWaitForATornGangForAWhile(t *testing.T) {
+	s := newGateScene(t, 1, 1)
+	if !s.gate.holdsOthers(theGang) {
+		t.Error("a gang that was just torn holds nobody")
+	}
+	s.clock.Step(tornPatience)
+	if s.gate.holdsOthers(theGang) {
+		t.Error("a gang that stays torn holds others for ever")
+	}
+	s.gate.placed(theGang)
+	if !s.gate.holdsOthers(theGang) {
+		t.Error("a gang that is torn anew holds nobody")
+	}
+}

@@ -66,8 +66,8 @@ func (p *Plugin) GeneratePlacements(ctx context.Context, state fwk.PodGroupCycle
 // torn finds another gang of which a part runs: bindings failed, or this
 // process was restarted amid them, or members were lost. A gang that has not
 // begun waits for it, or it could take the room that the other one needs to be
-// whole again. Once the planner has refused it, nobody waits for it any more.
-// O(gangs).
+// whole again. Once the planner has refused it, or after tornPatience, nobody
+// waits for it any more. O(gangs).
 func (p *Plugin) torn(g gathered) (types.NamespacedName, bool) {
 	if g.running > 0 {
 		return types.NamespacedName{}, false
@@ -83,7 +83,7 @@ func (p *Plugin) torn(g gathered) (types.NamespacedName, bool) {
 			continue
 		}
 		running, quorum := state.ScheduledPodsCount(), quorumOf(group)
-		if 0 < running && running < quorum && state.AllPodsCount() >= quorum {
+		if 0 < running && running < quorum && state.AllPodsCount() >= quorum && p.gate.holdsOthers(key) {
 			return key, true
 		}
 	}

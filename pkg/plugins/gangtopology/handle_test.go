@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -65,9 +65,8 @@ func podNamed(name string) *v1.Pod {
 	}
 }
 
-func (h *fakeHandle) Activate(klog.Logger, map[string]*v1.Pod)  { h.activations++ }
-func (h *fakeHandle) PodGroupManager() fwk.PodGroupManager      { return fakeGroups{handle: h} }
-func (h *fakeHandle) EventRecorder() events.EventRecorderLogger { return &fakeRecorder{handle: h} }
+func (h *fakeHandle) Activate(klog.Logger, map[string]*v1.Pod) { h.activations++ }
+func (h *fakeHandle) PodGroupManager() fwk.PodGroupManager     { return fakeGroups{handle: h} }
 func (h *fakeHandle) GetWaitingPod(uid types.UID) fwk.WaitingPod {
 	if pod, ok := h.waiting[uid]; ok {
 		return pod
@@ -131,22 +130,22 @@ func (w *fakeWaiting) set(verdict string) {
 }
 
 type fakeRecorder struct {
-	events.EventRecorderLogger
+	record.EventRecorder
 	handle *fakeHandle
 }
 
-func (r *fakeRecorder) Eventf(_, _ runtime.Object, kind, reason, _, note string, args ...any) {
-	r.handle.events = append(r.handle.events, fmt.Sprintf("%s %s: %s", kind, reason, fmt.Sprintf(note, args...)))
+func (r *fakeRecorder) Event(_ runtime.Object, kind, reason, message string) {
+	r.handle.events = append(r.handle.events, fmt.Sprintf("%s %s: %s", kind, reason, message))
 }
 
 // newPlugin is a plugin on the fake handle, its verdicts collected.
 func newPlugin(t *testing.T, handle *fakeHandle, verdicts *[]string) *Plugin {
 	t.Helper()
-	report := newReporter(handle, func(_ *schedulingv1beta1.PodGroup, c metav1.Condition) {
+	report := newReporter(func(_ *schedulingv1beta1.PodGroup, c metav1.Condition) {
 		if verdicts != nil {
 			*verdicts = append(*verdicts, fmt.Sprintf("%s=%s: %s", c.Type, c.Status, c.Message))
 		}
-	})
+	}, &fakeRecorder{handle: handle})
 	return &Plugin{handle: handle, gate: newGate(handle, report), report: report}
 }
 

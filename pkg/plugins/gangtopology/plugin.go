@@ -21,6 +21,7 @@ import (
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/record"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
@@ -55,7 +56,7 @@ var (
 )
 
 // Factory makes the plugin for the scheduler's registry.
-func Factory(verdict Verdict) frameworkruntime.PluginFactory {
+func Factory(verdict Verdict, events record.EventRecorder) frameworkruntime.PluginFactory {
 	return func(ctx context.Context, object runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		args, err := argsFrom(object)
 		if err != nil {
@@ -66,7 +67,7 @@ func Factory(verdict Verdict) frameworkruntime.PluginFactory {
 		if !ok {
 			return nil, fmt.Errorf("plugin %s: the scheduler's handle is a %T, not a framework", Name, handle)
 		}
-		report := newReporter(handle, verdict)
+		report := newReporter(verdict, events)
 		p := &Plugin{
 			handle:  whole,
 			gate:    newGate(handle, report),

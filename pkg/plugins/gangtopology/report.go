@@ -11,30 +11,33 @@ import (
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
 	"github.com/tutti-project/tutti/pkg/apis/tutti"
 )
 
 // reporter tells people what was decided: a condition on the PodGroup and, on
-// a change, an event.
+// a change, an event. The events are the older API's: its recorder tells apart
+// events that differ in their text alone, where the scheduler's own would count
+// the first one up and keep its text.
 type reporter struct {
-	handle  fwk.Handle
 	verdict Verdict
+	events  record.EventRecorder
 
 	mu sync.Mutex
 	// last is the verdict last told of each group.
 	last map[types.UID]string
 }
 
-func newReporter(handle fwk.Handle, verdict Verdict) *reporter {
-	return &reporter{handle: handle, verdict: verdict, last: map[types.UID]string{}}
+func newReporter(verdict Verdict, events record.EventRecorder) *reporter {
+	return &reporter{verdict: verdict, events: events, last: map[types.UID]string{}}
 }
 
 // placed: the quorum is reserved and the pods are being bound.
-func (r *reporter) placed(group *schedulingv1beta1.PodGroup, pods int, domain string) {
-	message := fmt.Sprintf("placed %d pods in %s", pods, domain)
+// domain is the narrowest around all members, those that ran before included.
+func (r *reporter) placed(group *schedulingv1beta1.PodGroup, count tally, domain string) {
+	message := fmt.Sprintf("placed %s in %s", count, domain)
 	r.verdict(group, metav1.Condition{
 		Type: tutti.GangPlacedCondition, Status: metav1.ConditionTrue, Reason: tutti.GangPlacedReason, Message: message,
 	})
@@ -66,7 +69,7 @@ func (r *reporter) event(group *schedulingv1beta1.PodGroup, kind, reason, messag
 	if told {
 		return
 	}
-	r.handle.EventRecorder().Eventf(referenceTo(group), nil, kind, reason, "Scheduling", "%s", message)
+	r.events.Event(referenceTo(group), kind, reason, message)
 }
 
 func (r *reporter) forget(uid types.UID) {
@@ -83,5 +86,25 @@ func referenceTo(group *schedulingv1beta1.PodGroup) *v1.ObjectReference {
 		Namespace:  group.Namespace,
 		Name:       group.Name,
 		UID:        group.UID,
+	}
+}
+
+// tally counts a gang's pods: those placed now, those that ran before, and all
+// that exist.
+type tally struct{ placed, running, all int }
+
+func (t tally) String() string {
+	noun := "pods"
+	if t.all == 1 {
+		noun = "pod"
+	}
+	now := t.placed + t.running
+	switch {
+	case t.running > 0:
+		return fmt.Sprintf("%d more, now %d of %d %s,", t.placed, now, t.all, noun)
+	case now < t.all:
+		return fmt.Sprintf("%d of %d %s", now, t.all, noun)
+	default:
+		return fmt.Sprintf("%d %s", now, noun)
 	}
 }
