@@ -73,6 +73,10 @@ test-unit: ## Run the unit tests, the pure packages first.
 test-integration: tools build ## Run the integration tests on a real control plane.
 	go test -count=1 -p 1 -timeout 20m ./test/...
 
+.PHONY: test-faults
+test-faults: tools build ## Let 2,000 jobs live through faults and killed controllers (RUNS: another number).
+	go test -count=1 -timeout 30m -v ./test/faults -args -runs=$(or $(RUNS),2000)
+
 .PHONY: bench
 bench: ## Run the benchmarks of the pure packages.
 	go test -run '^$$' -bench . -benchmem $(PURE)

@@ -148,6 +148,7 @@ func sizeOfGangChanges(t *testing.T, namespace string) {
 func endsAndIsCleanedUp(t *testing.T, namespace string) {
 	job := newJob("short", map[string]string{"demo.tutti.dev/run-for": "100ms"})
 	job.Spec.RunPolicy.CleanPodPolicy = new(kubeflowv1.CleanPodPolicyAll)
+	job.Spec.RunPolicy.TTLSecondsAfterFinished = new(int32(2))
 	create(t, namespace, job)
 	eventually(t, "it ends", inState(namespace, "short", kubeflowv1.JobSucceeded))
 	eventually(t, "its pods go", func(ctx context.Context) error {
