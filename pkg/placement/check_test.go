@@ -188,7 +188,7 @@ func checkFewest(t *testing.T, p Problem, d Decision, full []int, level int) {
 }
 
 // checkTightest checks that a gang of one role with devices, which was free to
-// choose among the domains of the level, took the one with the least slots.
+// choose among the domains of the level, took the one with the least slots and hosts.
 func checkTightest(t *testing.T, p Problem, d Decision, level int) {
 	t.Helper()
 	role := p.Roles[0]
@@ -202,9 +202,10 @@ func checkTightest(t *testing.T, p Problem, d Decision, level int) {
 		}
 		return n
 	}
+	room := func(dom topology.Domain) int64 { return slots(dom) + 2*int64(dom.Last-dom.First) }
 	used := p.Tree.Domain(d.Domain)
 	for _, o := range p.Tree.Domains(level) {
-		if s := slots(o); s >= int64(role.Pods) && s < slots(used) {
+		if slots(o) >= int64(role.Pods) && room(o) < room(used) {
 			t.Errorf("domain %d was chosen, but domain %d is tighter", used.ID, o.ID)
 		}
 	}

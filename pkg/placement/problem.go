@@ -47,6 +47,7 @@ type Constraint struct {
 	Required int
 	// Preferred: a domain of this level is near enough, so the tightest one is
 	// taken; if none holds the gang, ever wider ones, using as few domains of
-	// the preferred level as possible. 0 means as narrow as possible.
+	// the preferred level as possible. 0 means as narrow as possible. A gang of
+	// one pod is as near as can be anywhere, so the tightest host is taken.
 	Preferred int
 }

@@ -14,7 +14,7 @@ import (
 type candidate struct {
 	domain int // position in its tier
 	spread int // domains of the preferred level that it takes
-	tight  [2]int64
+	tight  tightness
 }
 
 // search finds the best domain within scope for need pods of each role: tier by
@@ -31,9 +31,16 @@ func (pl *plan) search(need []int64, scope topology.Domain) (fill, bool) {
 	if pl.p.Constraint.Preferred > 0 {
 		start = max(required, pl.tierOf[pl.p.Constraint.Preferred])
 	}
+	if pl.isSingle(need) {
+		start = len(pl.tiers) - 1 // one host, whatever is near enough
+	}
 	for t := start; t >= required; t-- {
-		if t == len(pl.tiers)-1 && need[pl.lead] > 0 && pl.inOrder(pl.lead, span{first: scope.First, last: scope.Last}, 0) {
-			if f, ok := pl.searchHosts(need, scope); ok {
+		if t == len(pl.tiers)-1 {
+			search := pl.searchHosts
+			if need[pl.lead] == 0 || !pl.inOrder(pl.lead, span{first: scope.First, last: scope.Last}, 0) {
+				search = func(need []int64, scope topology.Domain) (fill, bool) { return pl.searchAllHosts(need, scope, 0) }
+			}
+			if f, ok := search(need, scope); ok {
 				return f, true
 			}
 			continue
@@ -68,46 +75,8 @@ func (pl *plan) placeFirst(need []int64, t int, candidates []candidate) (fill, b
 	return nil, false
 }
 
-// searchHosts is the search in the tier of hosts, along the planner's order.
-// Pods without devices prefer hosts with few of them, an order that is kept
-// only for hosts with none; where these do not do, all others are compared.
-func (pl *plan) searchHosts(need []int64, scope topology.Domain) (fill, bool) {
-	t := len(pl.tiers) - 1
-	try := func(h int) (fill, bool) {
-		if !pl.holdsAnchors(pl.tiers[t].domains[h]) || !pl.sumsHold(need, t, h) {
-			return nil, false
-		}
-		return pl.place(need, t, h)
-	}
-	if pl.anchorFirst <= pl.anchorLast {
-		if h := pl.anchorFirst; scope.First <= h && h < scope.Last {
-			return try(h)
-		}
-		return nil, false
-	}
-	order, enough := pl.shapes[pl.lead].order, max(need[pl.lead], 1)
-	for p, ok := order.fits(classPlain, enough); ok; p, ok = order.fits(classPlain, enough+1) {
-		k, _ := order.at(p)
-		enough = k.slots()
-		for ; ok && k.class() == classPlain && k.slots() == enough; k, ok = order.at(p) {
-			if h := k.domain(); scope.First <= h && h < scope.Last {
-				if f, ok := try(h); ok {
-					return f, true
-				}
-			}
-			p = order.next(p)
-		}
-	}
-	if pl.shapes[pl.lead].device {
-		return nil, false
-	}
-	rest := slices.DeleteFunc(pl.candidates(need, t, scope), func(c candidate) bool { return pl.devicesOn(c.domain) == 0 })
-	return pl.placeFirst(need, t, rest)
-}
-
 func compareCandidates(a, b candidate) int {
-	return cmp.Or(cmp.Compare(a.spread, b.spread), cmp.Compare(a.tight[0], b.tight[0]),
-		cmp.Compare(a.tight[1], b.tight[1]), cmp.Compare(a.domain, b.domain))
+	return cmp.Or(cmp.Compare(a.spread, b.spread), a.tight.compare(b.tight), cmp.Compare(a.domain, b.domain))
 }
 
 // candidates lists the tier's domains within scope whose sums hold the gang.
@@ -120,11 +89,7 @@ func (pl *plan) candidates(need []int64, t int, scope topology.Domain) []candida
 		if !pl.holdsAnchors(d) || !pl.sumsHold(need, t, k) {
 			continue
 		}
-		c := candidate{domain: k, tight: [2]int64{pl.sum(t, pl.lead, k) - need[pl.lead], pl.devicesAt(t, k)}}
-		if !pl.shapes[pl.lead].device {
-			// A gang without devices keeps away from those of others.
-			c.tight[0], c.tight[1] = c.tight[1], c.tight[0]
-		}
+		c := candidate{domain: k, tight: pl.tightness(t, k)}
 		if preferred > t {
 			c.spread = pl.spread(need, preferred, pl.within(t, []int{k}, preferred))
 		}
