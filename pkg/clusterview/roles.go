@@ -23,6 +23,7 @@ import (
 // are interchangeable to every filter.
 type Role struct {
 	Name    string
+	Type    string // the replica type; empty for hand-made pods
 	Pods    []*v1.Pod
 	Request map[string]int64
 }
@@ -41,7 +42,7 @@ func RolesOf(pods []*v1.Pod) []Role {
 		if i < 0 {
 			i = len(roles)
 			shapes = append(shapes, s)
-			roles = append(roles, Role{Name: s.Type, Request: requestOf(pod)})
+			roles = append(roles, Role{Name: s.Type, Type: s.Type, Request: requestOf(pod)})
 		}
 		roles[i].Pods = append(roles[i].Pods, pod)
 	}

@@ -5,12 +5,15 @@ package gangtopology
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	v1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
 	"github.com/tutti-project/tutti/pkg/clusterview"
 	"github.com/tutti-project/tutti/pkg/placement"
 )
@@ -40,6 +43,10 @@ func (p *Plugin) gather(ctx context.Context, info fwk.PodGroupInfo, nodes []fwk.
 	if err != nil {
 		return g, err
 	}
+	roleMinimums, err := clusterview.RoleMinimumsOf(g.group.Annotations)
+	if err != nil {
+		return g, err
+	}
 	state, err := p.handle.SnapshotSharedLister().PodGroupStates().Get(g.key.Namespace, g.key.Name)
 	if err != nil {
 		return g, fmt.Errorf("reading the state of pod group %s: %w", g.key, err)
@@ -55,7 +62,11 @@ func (p *Plugin) gather(ctx context.Context, info fwk.PodGroupInfo, nodes []fwk.
 			g.problem.Anchors = append(g.problem.Anchors, host)
 		}
 	}
-	for i, minimum := range minimums(g.roles, g.wanted) {
+	floors, lack := floors(g.roles, roleMinimums, running)
+	if lack != "" {
+		return g, errors.New(lack)
+	}
+	for i, minimum := range minimums(g.roles, g.wanted, floors) {
 		role := g.roles[i]
 		g.problem.Roles = append(g.problem.Roles, placement.Role{
 			Name: role.Name, Pods: len(role.Pods), Minimum: minimum, Request: role.Vector(g.problem.Resources),
@@ -76,8 +87,8 @@ func (g gathered) short() int {
 
 // minimums splits the number of pods that must be placed over the roles: all
 // pods of every role, less what the gang may lack, which is taken from the
-// largest role, that of the workers as a rule.
-func minimums(roles []clusterview.Role, wanted int) []int {
+// largest role, that of the workers as a rule, but never below its floor.
+func minimums(roles []clusterview.Role, wanted int, floors []int) []int {
 	split := make([]int, len(roles))
 	extras := -wanted
 	for i, role := range roles {
@@ -85,15 +96,45 @@ func minimums(roles []clusterview.Role, wanted int) []int {
 		extras += len(role.Pods)
 	}
 	for extras > 0 {
-		largest := 0
+		largest := -1
 		for i := range split {
-			if split[i] > split[largest] {
+			if split[i] > floors[i] && (largest < 0 || split[i] > split[largest]) {
 				largest = i
 			}
 		}
-		taken := min(extras, split[largest])
+		if largest < 0 {
+			break
+		}
+		taken := min(extras, split[largest]-floors[largest])
 		split[largest] -= taken
 		extras -= taken
 	}
 	return split
+}
+
+// floors is how many of the waiting pods of each role its own minimum demands,
+// and what is missing where the role has fewer pods than that. Once a part of
+// the gang runs it must be able to go on with the pods that it still has: others
+// may have succeeded.
+func floors(roles []clusterview.Role, minimums []clusterview.RoleMinimum, running []*v1.Pod) (floors []int, lack string) {
+	floors = make([]int, len(roles))
+	for _, m := range minimums {
+		run := 0
+		for _, pod := range running {
+			if pod.Labels[kubeflowv1.ReplicaTypeLabel] == m.Type {
+				run++
+			}
+		}
+		left := m.Pods - run
+		for i, role := range roles {
+			if role.Type == m.Type {
+				floors[i] = min(max(left, 0), len(role.Pods))
+				left -= floors[i]
+			}
+		}
+		if left > 0 && len(running) == 0 {
+			return nil, fmt.Sprintf("%d of the minimum of %d pods of role %s exist", m.Pods-left, m.Pods, m.Type)
+		}
+	}
+	return floors, ""
 }
