@@ -70,7 +70,7 @@ func run(ctx context.Context, out *screen, dir string, once bool) (err error) {
 // linger keeps everything running until Ctrl-C or until a program has died.
 func linger(ctx context.Context, out *screen, plane *controlplane.ControlPlane) error {
 	out.heading("Yours to try, until Ctrl-C")
-	out.kubectl(relative(plane.Kubeconfig))
+	out.kubectl(plane.Kubeconfig)
 	died := make(chan error, 1)
 	for _, p := range plane.Processes() {
 		go func() {

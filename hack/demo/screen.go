@@ -82,5 +82,5 @@ func (s *screen) kubectl(kubeconfig string) {
 	s.line("  export KUBECONFIG=%s", kubeconfig)
 	s.line("  bin/kubectl get tfjobs,podgroups,pods -o wide")
 	s.line("  bin/kubectl get events --field-selector involvedObject.kind=PodGroup")
-	s.line("  bin/kubectl apply -f manifests/samples/")
+	s.line("  bin/kubectl apply --server-side -f manifests/samples/")
 }

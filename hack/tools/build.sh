@@ -10,7 +10,20 @@ cd "$1"
 output=$2
 shift 2
 export GOGC=400 # the compiler's own; half the collections, a tenth less time
-flags=(-v -ldflags="-s -w")
+# What the programs call their version: the Kubernetes release whose engine and
+# libraries they are (feature gates are judged by it), and for Tutti's own the
+# commit behind it.
+package=k8s.io/component-base/version
+version=$(go list -m -f '{{.Version}}' k8s.io/kubernetes 2>/dev/null || true)
+stamp=
+if [[ $version ]]; then
+  minor=${version#v*.}
+  if ! grep -q '^module .*/hack/tools$' go.mod; then
+    version+=+tutti.$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
+  fi
+  stamp="-X $package.gitVersion=$version -X $package.gitMajor=1 -X $package.gitMinor=${minor%%.*}"
+fi
+flags=(-v -ldflags="-s -w $stamp")
 
 # go list fetches the modules that are missing, one line each.
 fetched() {
