@@ -24,6 +24,8 @@ type Job struct {
 	Namespace string
 	// Domain is the DNS domain of the cluster; empty leaves names relative to the resolver's search path.
 	Domain string
+	// Subdomain is the service through which the tasks are found; empty where each has its own.
+	Subdomain string
 	// Roles in any order; a role's name appears once.
 	Roles []Role
 	// Dynamic jobs change their number of workers while they run, so a task is told only the peers that it needs.
@@ -134,7 +136,11 @@ func (j Job) addresses(r Role) []string {
 }
 
 func (j Job) address(r Role, index int) string {
-	host := TaskName(j.Name, Task{Role: r.Name, Index: index}) + "." + j.Namespace + ".svc"
+	host := TaskName(j.Name, Task{Role: r.Name, Index: index})
+	if j.Subdomain != "" {
+		host += "." + j.Subdomain
+	}
+	host += "." + j.Namespace + ".svc"
 	if j.Domain != "" {
 		host += "." + j.Domain
 	}

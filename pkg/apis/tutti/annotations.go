@@ -53,6 +53,10 @@ const (
 	ServicesPerJob     = "per-job"
 )
 
+// QueueAnnotation is the queue of a gang. The TFJob controller copies it from the job's scheduling policy
+// to the PodGroup; Tutti's scheduler has no queues and does not read it.
+const QueueAnnotation = "tutti.dev/queue"
+
 // AttemptAnnotation is how many pods of the same replica have failed and been replaced before this one;
 // absent is none. The TFJob controller writes it to pods and reads it, so that no failure counts twice.
 const AttemptAnnotation = "tutti.dev/attempt"

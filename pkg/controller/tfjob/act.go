@@ -15,8 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	schedulingv1alpha1 "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
-
-	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
 )
 
 // inFlight is how many requests of one job are under way at once. The API server gains nothing from more, and other jobs want
@@ -41,6 +39,7 @@ func (c *Controller) act(ctx context.Context, v *view, p *plan) error {
 	groups := c.clients.PodGroups.SchedulingV1alpha1().PodGroups(v.job.Namespace)
 
 	steps := []func() error{
+		func() error { return c.settleClaims(ctx, v) },
 		func() error {
 			return each(p.restartPods, func(pod *corev1.Pod) error { return c.restart(ctx, v, pods, pod) })
 		},
@@ -68,8 +67,8 @@ func (c *Controller) act(ctx context.Context, v *view, p *plan) error {
 			return c.updateGroup(ctx, v, p.patchGroup)
 		},
 		func() error {
-			return each(p.createServices, func(s slot) error {
-				return create(ctx, c, v, services, kindService, newService(v, s))
+			return each(p.createServices, func(a address) error {
+				return create(ctx, c, v, services, kindService, newService(v, a))
 			})
 		},
 		func() error {
@@ -129,10 +128,11 @@ func create[T metav1.Object](ctx context.Context, c *Controller, v *view, object
 	if apierrors.IsAlreadyExists(err) {
 		var there T
 		if there, err = objects.Get(ctx, o.GetName(), metav1.GetOptions{}); err == nil {
-			if belongsTo(there, v.job) {
+			if isOwn(there, v.job) {
 				return nil
 			}
-			err = errors.New("an object of this name exists that does not belong to the job")
+			c.ledger.strike(v.job.UID, asked)
+			return c.refuse(ctx, v, claimed{kind, there})
 		}
 	}
 	c.ledger.strike(v.job.UID, asked)
@@ -143,13 +143,19 @@ func create[T metav1.Object](ctx context.Context, c *Controller, v *view, object
 	return fmt.Errorf("creating %s %s/%s: %w", strings.ToLower(kind), o.GetNamespace(), o.GetName(), err)
 }
 
+// refuse deals with an object in the place of one to create. The caches hold what bears the controller's label, so it bears none.
+func (c *Controller) refuse(ctx context.Context, v *view, o claimed) error {
+	if belongsTo(o.object, v.job) {
+		if err := c.release(ctx, v, o); err != nil {
+			return err
+		}
+	}
+	c.tellTaken(v, o.kind, o.object)
+	return fmt.Errorf("creating %s %s/%s: %w", strings.ToLower(o.kind), v.job.Namespace, o.object.GetName(), errTaken)
+}
+
 // errNamespaceTerminating: nothing can be created any more, and the job itself is about to go.
 var errNamespaceTerminating = errors.New("the namespace is being deleted")
-
-func belongsTo(o metav1.Object, job *kubeflowv1.TFJob) bool {
-	ref := metav1.GetControllerOf(o)
-	return ref != nil && ref.UID == job.UID
-}
 
 // remove deletes an object; that it is gone already, or that its name is another's by now, is as good.
 func remove[T metav1.Object](ctx context.Context, c *Controller, v *view, objects client[T], kind string, o T) error {
@@ -207,35 +213,49 @@ func (c *Controller) updateGroup(ctx context.Context, v *view, patch []byte) err
 	return nil
 }
 
-// each calls do for every item, inFlight at a time. After a failure it starts no more calls; it returns when all that were
-// started have ended, with all their errors.
+// each calls do for every item: one at first, and with every success one more at a time, up to inFlight. What every call would fail
+// for, such as a quota, fails a few. After a failure it starts no more calls; it returns when all that were started have ended, with all
+// their errors.
 func each[T any](items []T, do func(T) error) error {
 	var (
-		group  sync.WaitGroup
-		mu     sync.Mutex
-		next   int
-		failed []error
+		group   sync.WaitGroup
+		mu      sync.Mutex
+		next    int
+		callers int
+		failed  []error
+		work    func()
 	)
+	// mu is held where these are called.
 	take := func() (item T, ok bool) {
-		mu.Lock()
-		defer mu.Unlock()
 		if len(failed) > 0 || next == len(items) {
 			return item, false
 		}
 		next++
 		return items[next-1], true
 	}
-	for range min(inFlight, len(items)) {
-		group.Go(func() {
-			for item, ok := take(); ok; item, ok = take() {
-				if err := do(item); err != nil {
-					mu.Lock()
-					failed = append(failed, err)
-					mu.Unlock()
-				}
-			}
-		})
+	begin := func() {
+		if callers < inFlight && next < len(items) {
+			callers++
+			group.Go(work)
+		}
 	}
+	work = func() {
+		mu.Lock()
+		defer mu.Unlock()
+		for item, ok := take(); ok; item, ok = take() {
+			mu.Unlock()
+			err := do(item)
+			mu.Lock()
+			if err != nil {
+				failed = append(failed, err)
+			} else {
+				begin()
+			}
+		}
+	}
+	mu.Lock()
+	begin()
+	mu.Unlock()
 	group.Wait()
 	return errors.Join(failed...)
 }

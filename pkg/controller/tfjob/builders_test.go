@@ -71,15 +71,17 @@ func makeView(t *testing.T, job *kubeflowv1.TFJob, pods ...*corev1.Pod) *view {
 		services: map[string]*corev1.Service{},
 		groups:   map[string]*schedulingv1alpha1.PodGroup{},
 		open:     map[entry]bool{},
+		taken:    map[entry]bool{},
 	}
 	v.job, v.problems = canonical(job)
 	v.roles = rolesFrom(v.job)
 	for _, pod := range pods {
 		v.pods[pod.Name] = pod
 	}
+	v.perJob = perJobServices(v, testOptions)
 	if len(v.problems) == 0 {
-		for _, s := range v.slots() {
-			v.services[s.name(v.job)] = newService(v, s)
+		for _, a := range v.addresses() {
+			v.services[a.name] = newService(v, a)
 		}
 		v.groups[v.job.Name] = newPodGroup(v, count(v, testTime))
 	}
@@ -152,8 +154,8 @@ func actions(v *view, p *plan) []string {
 	if p.patchGroup != nil {
 		lines = append(lines, "update group "+v.job.Name)
 	}
-	for _, s := range p.createServices {
-		lines = append(lines, "create service "+s.name(v.job))
+	for _, a := range p.createServices {
+		lines = append(lines, "create service "+a.name)
 	}
 	for _, s := range p.createPods {
 		lines = append(lines, "create pod "+s.name(v.job))

@@ -35,6 +35,9 @@ type Options struct {
 	Domain string
 	// PodGroups: a PodGroup of scheduling.x-k8s.io is made per job, and pods are labelled as its members.
 	PodGroups bool
+	// ServicePerJob: the pods of a job are found through one service, unless the job says otherwise. It spares large clusters a
+	// service per pod; the addresses in TF_CONFIG are longer by the job's name.
+	ServicePerJob bool
 }
 
 // Clients talk to the API server.
@@ -68,6 +71,8 @@ type Controller struct {
 const (
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 30 * time.Second
+	// takenRetry is how long a name that is another's is left alone. Most are seen to become free before.
+	takenRetry = 30 * time.Second
 )
 
 // New makes a controller; Start and then Run make it work.
@@ -146,6 +151,10 @@ func (c *Controller) next(ctx context.Context) bool {
 	case errors.Is(err, errOutOfDate) || apierrors.IsConflict(err):
 		logger.V(4).Info("Trying again with a newer view", "reason", err.Error())
 		c.queue.AddRateLimited(key)
+	case errors.Is(err, errTaken):
+		logger.V(2).Info("Waiting for a name to become free", "reason", err.Error())
+		c.queue.Forget(key)
+		c.queue.AddAfter(key, takenRetry)
 	case errors.Is(err, errNamespaceTerminating):
 		logger.V(2).Info("Left alone", "reason", err.Error())
 		c.queue.Forget(key)
@@ -173,9 +182,12 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 	if err != nil {
 		return 0, err
 	}
+	for _, o := range v.foreign {
+		c.tellTaken(v, o.kind, o.object)
+	}
 	p := decide(v, c.options, now)
 	written, err := c.report(ctx, v, p)
-	if err != nil || p.isIdle() {
+	if err != nil || p.isIdle() && len(v.adopt) == 0 && len(v.strays) == 0 {
 		return p.after, err
 	}
 	if !written {

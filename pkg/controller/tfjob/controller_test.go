@@ -6,7 +6,6 @@ package tfjob
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -68,29 +67,6 @@ func TestFinishedAndCleanedJobCostsNoCalls(t *testing.T) {
 	}
 	if calls := len(kube.Actions()) + len(jobs.Actions()); calls > 0 || len(w.writes) != writes {
 		t.Errorf("%d calls, %d writes", calls, len(w.writes)-writes)
-	}
-}
-
-func TestAForeignPodBlocksItsSlotUntilItIsGone(t *testing.T) {
-	w := newWorld(t)
-	job := gangJob(kubeflowv1.CleanPodPolicyNone)
-	old := makePod("worker", 0, succeeded, exited(0))
-	old.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(&metav1.ObjectMeta{Name: "j", UID: "job-0"}, jobKind)}
-	w.put(resPods, old)
-	w.put(resJobs, job)
-	w.deliverAll()
-	err := w.reconcile()
-	if err == nil || !strings.Contains(err.Error(), "an object of this name exists that does not belong to the job") {
-		t.Fatalf("got %v", err)
-	}
-	w.deliverAll()
-	if got := w.job().Status.ReplicaStatuses[worker].Succeeded; got != 0 {
-		t.Errorf("a pod of another job counts as success")
-	}
-	w.remove(resPods, old.Name)
-	w.settle()
-	if state := w.job().Status.State; state != kubeflowv1.JobSucceeded {
-		t.Errorf("state is %s", state)
 	}
 }
 
@@ -158,17 +134,6 @@ func TestLedgerForgets(t *testing.T) {
 	l.close("a")
 	if len(l.jobs) != 0 {
 		t.Errorf("left over: %v", l.jobs)
-	}
-}
-
-func TestEachStopsAtTheFirstFailure(t *testing.T) {
-	started := make(chan int, 1000)
-	err := each(make([]int, 1000), func(int) error {
-		started <- 1
-		return fmt.Errorf("no")
-	})
-	if err == nil || len(started) > inFlight {
-		t.Errorf("error %v, %d calls", err, len(started))
 	}
 }
 

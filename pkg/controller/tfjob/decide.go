@@ -29,7 +29,7 @@ type plan struct {
 
 	createGroup    *schedulingv1alpha1.PodGroup
 	patchGroup     []byte
-	createServices []slot
+	createServices []address
 	createPods     []newcomer
 
 	// deleteJob: the job has outlived its end for as long as it was to.
@@ -55,7 +55,7 @@ func (p *plan) isIdle() bool {
 // decide is the whole of the controller's judgement. It is pure.
 func decide(v *view, options Options, now time.Time) *plan {
 	p := &plan{status: *v.stored.Status.DeepCopy()}
-	if len(v.open) > 0 {
+	if len(v.open) > 0 || len(v.foreign) > 0 {
 		p.after = ledgerTerm
 	}
 	if isFinished(&p.status) {
@@ -63,9 +63,13 @@ func decide(v *view, options Options, now time.Time) *plan {
 		return p
 	}
 	begin(p, v, options, now)
+	problems := v.problems
+	if options.PodGroups && len(problems) == 0 {
+		problems = validateGang(v)
+	}
 	switch {
-	case len(v.problems) > 0:
-		p.events = append(p.events, invalidate(&p.status, v.problems, now)...)
+	case len(problems) > 0:
+		p.events = append(p.events, invalidate(&p.status, problems, now)...)
 	case ptr.Deref(v.job.Spec.RunPolicy.Suspend, false):
 		suspend(p, v, now)
 	case isTrue(&p.status, kubeflowv1.JobSuspended) && !v.isEmpty():

@@ -287,7 +287,9 @@ func TestRandomFaults(t *testing.T) {
 }
 
 func (w *world) disturb(rng *rand.Rand, suspends bool, victims string) {
-	switch rng.IntN(11) {
+	switch rng.IntN(12) {
+	case 11:
+		w.orphan(rng)
 	case 10:
 		w.collect(rng, victims)
 	case 0, 1, 2, 3:
@@ -316,6 +318,29 @@ func (w *world) disturb(rng *rand.Rand, suspends bool, victims string) {
 			w.edit(func(job *kubeflowv1.TFJob) { job.Spec.RunPolicy.Suspend = new(rng.IntN(2) == 0) })
 		}
 	}
+}
+
+// orphan takes an object from its job, as a deletion that orphans dependents does.
+func (w *world) orphan(rng *rand.Rand) {
+	objects := sorted(w.objects[resources[1+rng.IntN(len(resources)-1)]])
+	if len(objects) == 0 {
+		return
+	}
+	o := objects[rng.IntN(len(objects))].DeepCopyObject().(apiObject)
+	if o.GetDeletionTimestamp() == nil {
+		o.SetOwnerReferences(nil)
+		w.put(resourceOf(o), o)
+	}
+}
+
+func resourceOf(o apiObject) string {
+	switch o.(type) {
+	case *corev1.Pod:
+		return resPods
+	case *corev1.Service:
+		return resServices
+	}
+	return resGroups
 }
 
 // collect deletes the pod of a success that the job's status has, as a pod collector or an autoscaler does. Where the policy keeps

@@ -18,8 +18,12 @@ func dropSurplus(p *plan, v *view) {
 			p.deletePods = append(p.deletePods, pod)
 		}
 	}
+	addressed := map[string]bool{}
+	for _, a := range v.addresses() {
+		addressed[a.name] = true
+	}
 	for _, service := range staying(sorted(v.services)) {
-		if !wanted[service.Name] {
+		if !addressed[service.Name] {
 			p.deleteServices = append(p.deleteServices, service)
 		}
 	}
@@ -43,7 +47,7 @@ func fillGaps(p *plan, v *view, counts []roleCount, options Options, now time.Ti
 func fillGroup(p *plan, v *view, counts []roleCount) bool {
 	is, want := v.groups[v.job.Name], newPodGroup(v, counts)
 	switch {
-	case is == nil && !v.open[creation(kindPodGroup, v.job.Name)]:
+	case is == nil && !v.isAsked(creation(kindPodGroup, v.job.Name)):
 		p.createGroup = want
 	case is == nil:
 	case is.DeletionTimestamp != nil:
@@ -57,12 +61,11 @@ func fillGroup(p *plan, v *view, counts []roleCount) bool {
 // fillServices tells whether the rest may follow.
 func fillServices(p *plan, v *view) bool {
 	free := true
-	for _, s := range v.slots() {
-		name := s.name(v.job)
-		service := v.services[name]
+	for _, a := range v.addresses() {
+		service := v.services[a.name]
 		free = free && (service == nil || service.DeletionTimestamp == nil)
-		if service == nil && !v.open[creation(kindService, name)] {
-			p.createServices = append(p.createServices, s)
+		if service == nil && !v.isAsked(creation(kindService, a.name)) {
+			p.createServices = append(p.createServices, a)
 		}
 	}
 	return free
@@ -74,7 +77,7 @@ func fillPods(p *plan, v *view, counts []roleCount, now time.Time) {
 		for index := range counts[i].role.replicas {
 			s := slot{counts[i].role, index}
 			name := s.name(v.job)
-			if v.pods[name] == nil && !v.open[creation(kindPod, name)] && h.mayRun(index, now) {
+			if v.pods[name] == nil && !v.isAsked(creation(kindPod, name)) && h.mayRun(index, now) {
 				p.createPods = append(p.createPods, newcomer{s, h.restarts[index].Attempt})
 			}
 		}

@@ -28,6 +28,14 @@ type view struct {
 	services map[string]*corev1.Service
 	groups   map[string]*schedulingv1alpha1.PodGroup
 
+	// perJob: one service stands for all pods.
+	perJob bool
+
+	// Objects at the edge of the job, see claims.go: orphans to adopt, strays to release, and what has a name that the job needs.
+	// Names that any of them has are taken.
+	adopt, strays, foreign []claimed
+	taken                  map[entry]bool
+
 	// departed are pods that succeeded and were deleted before any reconcile saw them succeed.
 	departed map[string]bool
 
@@ -37,7 +45,7 @@ type view struct {
 
 // gather reads caches only.
 func (c *Controller) gather(stored *kubeflowv1.TFJob, now time.Time) (*view, error) {
-	v := &view{stored: stored, open: c.ledger.open(stored.UID, now), departed: c.ledger.departed(stored.UID)}
+	v := &view{stored: stored, open: c.ledger.open(stored.UID, now), departed: c.ledger.departed(stored.UID), taken: map[entry]bool{}}
 	v.job, v.problems = canonical(stored)
 	v.roles = rolesFrom(v.job)
 	var err error
@@ -50,8 +58,19 @@ func (c *Controller) gather(stored *kubeflowv1.TFJob, now time.Time) (*view, err
 	if v.groups, err = owned[*schedulingv1alpha1.PodGroup](c.groups, v, kindPodGroup, now); err != nil {
 		return nil, err
 	}
-	return v, nil
+	v.perJob = perJobServices(v, c.options)
+	if len(v.problems) > 0 {
+		return v, nil
+	}
+	err = c.claim(v)
+	if isFinished(&stored.Status) {
+		v.foreign = nil // it needs no names any more
+	}
+	return v, err
 }
+
+// isAsked tells whether there is no use in asking for an object: it was asked for, or its name is taken.
+func (v *view) isAsked(e entry) bool { return v.open[e] || v.taken[e] }
 
 // dependent is an object that a job may own.
 type dependent[T any] interface {
@@ -70,6 +89,12 @@ func owned[T dependent[T]](objects cache.Indexer, v *view, kind string, now time
 	found := make(map[string]T, len(items))
 	for _, item := range items {
 		o := item.(T)
+		if !hasLabels(o, jobLabels(v.job)) {
+			if o.GetDeletionTimestamp() == nil {
+				v.strays = append(v.strays, claimed{kind, o})
+			}
+			continue
+		}
 		if o.GetDeletionTimestamp() == nil && v.open[deletion(kind, o.GetUID())] {
 			o = o.DeepCopy()
 			o.SetDeletionTimestamp(&metav1.Time{Time: now})

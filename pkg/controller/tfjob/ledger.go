@@ -25,6 +25,8 @@ type ledger struct {
 	jobs map[types.UID]map[entry]time.Time
 	// succeeded pods that are gone, by name.
 	succeeded map[types.UID]map[string]bool
+	// told are the UIDs of objects that a job has been told about.
+	told map[types.UID]map[types.UID]bool
 }
 
 // entry is one request: the creation of a name, or the deletion of a UID.
@@ -38,7 +40,11 @@ func creation(kind, name string) entry             { return entry{kind: kind, na
 func deletion(kind string, object types.UID) entry { return entry{kind: kind, gone: object} }
 
 func newLedger() *ledger {
-	return &ledger{jobs: map[types.UID]map[entry]time.Time{}, succeeded: map[types.UID]map[string]bool{}}
+	return &ledger{
+		jobs:      map[types.UID]map[entry]time.Time{},
+		succeeded: map[types.UID]map[string]bool{},
+		told:      map[types.UID]map[types.UID]bool{},
+	}
 }
 
 func (l *ledger) enter(job types.UID, e entry, now time.Time) {
@@ -91,10 +97,25 @@ func (l *ledger) departed(job types.UID) map[string]bool {
 	return maps.Clone(l.succeeded[job])
 }
 
+// tell tells whether a job has not been told about an object, and notes that it is now.
+func (l *ledger) tell(job, object types.UID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.told[job][object] {
+		return false
+	}
+	if l.told[job] == nil {
+		l.told[job] = map[types.UID]bool{}
+	}
+	l.told[job][object] = true
+	return true
+}
+
 // close forgets a job that is gone.
 func (l *ledger) close(job types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.jobs, job)
 	delete(l.succeeded, job)
+	delete(l.told, job)
 }

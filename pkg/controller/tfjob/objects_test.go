@@ -150,7 +150,7 @@ func TestService(t *testing.T) {
 			},
 		},
 	}
-	if diff := cmp.Diff(want, newService(v, slot{&v.roles[0], 0})); diff != "" {
+	if diff := cmp.Diff(want, newService(v, v.addresses()[0])); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

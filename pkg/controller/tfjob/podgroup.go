@@ -11,7 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
 	schedulingv1alpha1 "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
+
+	"github.com/tutti-project/tutti/pkg/apis/tutti"
 )
 
 // ownAnnotations are those that a user takes back by removing them from the job. Others may be someone else's on the PodGroup.
@@ -34,12 +37,17 @@ func newPodGroup(v *view, counts []roleCount) *schedulingv1alpha1.PodGroup {
 		if policy.MinAvailable != nil {
 			group.Spec.MinMember = max(1, *policy.MinAvailable)
 		}
-		if policy.MinResources != nil {
-			group.Spec.MinResources = *policy.MinResources
-		}
 		group.Spec.ScheduleTimeoutSeconds = policy.ScheduleTimeoutSeconds
 	}
-	group.Spec.MinMember = max(1, min(group.Spec.MinMember, possibleMembers(counts)))
+	// More than there are is a way to hold a job back, and stays.
+	if int(group.Spec.MinMember) <= totalReplicas(v.roles) {
+		group.Spec.MinMember = max(1, min(group.Spec.MinMember, possibleMembers(counts)))
+	}
+	if policy := v.job.Spec.RunPolicy.SchedulingPolicy; policy != nil && policy.MinResources != nil {
+		group.Spec.MinResources = *policy.MinResources
+	} else {
+		group.Spec.MinResources = minResources(v.roles, group.Spec.MinMember)
+	}
 	return group
 }
 
@@ -53,10 +61,55 @@ func possibleMembers(counts []roleCount) int32 {
 	return int32(n)
 }
 
-// groupAnnotations are the job's. What kubectl notes for itself describes the job and would be a lie on another object.
+// minResources is what the first members need together, roles in order. All members have one priority class, so that is an order
+// by priority too; and it is the same in every reconcile.
+func minResources(roles []role, members int32) corev1.ResourceList {
+	sum := corev1.ResourceList{}
+	for i := range roles {
+		n := min(int(members), roles[i].replicas)
+		members -= int32(n)
+		for name, quantity := range requests(&roles[i].spec.Template.Spec) {
+			quantity.Mul(int64(n))
+			total := sum[name]
+			total.Add(quantity)
+			if !total.IsZero() {
+				sum[name] = total
+			}
+		}
+	}
+	if len(sum) == 0 {
+		return nil
+	}
+	return sum
+}
+
+// requests are those of a pod as its node will count them. Where a template gives a limit alone, the API server makes it the request.
+func requests(template *corev1.PodSpec) corev1.ResourceList {
+	pod := &corev1.Pod{Spec: *template.DeepCopy()}
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			r := &containers[i].Resources
+			for name, quantity := range r.Limits {
+				if _, given := r.Requests[name]; !given {
+					if r.Requests == nil {
+						r.Requests = corev1.ResourceList{}
+					}
+					r.Requests[name] = quantity
+				}
+			}
+		}
+	}
+	return resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+}
+
+// groupAnnotations are the job's, and the queue for those who have queues. What kubectl notes for itself describes the job and would
+// be a lie on another object.
 func groupAnnotations(v *view) map[string]string {
 	annotations := maps.Clone(v.job.Annotations)
 	delete(annotations, corev1.LastAppliedConfigAnnotation)
+	if policy := v.job.Spec.RunPolicy.SchedulingPolicy; policy != nil && policy.Queue != "" {
+		annotations = merged(annotations, map[string]string{tutti.QueueAnnotation: policy.Queue})
+	}
 	return annotations
 }
 

@@ -46,6 +46,10 @@ func newPod(v *view, n newcomer, options Options) (*corev1.Pod, error) {
 	if pod.Spec.SchedulerName == "" {
 		pod.Spec.SchedulerName = options.SchedulerName
 	}
+	pod.Spec.PriorityClassName = priorityClass(v.job, s.role)
+	if v.perJob {
+		pod.Spec.Hostname, pod.Spec.Subdomain = pod.Name, v.job.Name
+	}
 	pod.Spec.RestartPolicy = podRestartPolicy(s.role.spec.RestartPolicy)
 	return pod, addEnv(pod, v, s, options)
 }
@@ -53,7 +57,7 @@ func newPod(v *view, n newcomer, options Options) (*corev1.Pod, error) {
 // addEnv puts variables around those of the template. Of variables of one name the last one counts, and the controller knows the
 // peers better than a template; what a template may refer to stands first.
 func addEnv(pod *corev1.Pod, v *view, s slot, options Options) error {
-	vars, err := clusterspec.Env(kubeflowv1.TFJobFrameworkName, clusterJob(v.job, v.roles, options.Domain), s.task())
+	vars, err := clusterspec.Env(kubeflowv1.TFJobFrameworkName, clusterJob(v, options.Domain), s.task())
 	if err != nil {
 		return fmt.Errorf("making the environment of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}

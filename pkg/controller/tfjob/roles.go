@@ -113,14 +113,17 @@ func trainer(pod *corev1.PodSpec) *corev1.Container {
 }
 
 // clusterJob is what clusterspec wants to know of a job.
-func clusterJob(job *kubeflowv1.TFJob, roles []role, domain string) clusterspec.Job {
+func clusterJob(v *view, domain string) clusterspec.Job {
 	spec := clusterspec.Job{
-		Name:      job.Name,
-		Namespace: job.Namespace,
+		Name:      v.job.Name,
+		Namespace: v.job.Namespace,
 		Domain:    domain,
-		Dynamic:   job.Spec.EnableDynamicWorker,
+		Dynamic:   v.job.Spec.EnableDynamicWorker,
 	}
-	for _, r := range roles {
+	if v.perJob {
+		spec.Subdomain = v.job.Name
+	}
+	for _, r := range v.roles {
 		spec.Roles = append(spec.Roles, clusterspec.Role{Name: r.name, Replicas: r.replicas, Port: trainingPort(&r.spec.Template.Spec)})
 	}
 	return spec

@@ -36,6 +36,34 @@ func validate(job *kubeflowv1.TFJob) (problems []string) {
 	return problems
 }
 
+// validateGang says why a job cannot be one gang. A gang is placed, waits and gives way as one, so it has one priority.
+func validateGang(v *view) (problems []string) {
+	first := -1
+	for i := range v.roles {
+		r := &v.roles[i]
+		switch {
+		case r.replicas == 0:
+		case first < 0:
+			first = i
+		case priorityClass(v.job, r) != priorityClass(v.job, &v.roles[first]):
+			problems = append(problems, fmt.Sprintf("%s has priority class %q and %s has %q: the pods of a gang have one priority class",
+				v.roles[first].kind, priorityClass(v.job, &v.roles[first]), r.kind, priorityClass(v.job, r)))
+		}
+	}
+	return problems
+}
+
+// priorityClass is the template's, or else the job's.
+func priorityClass(job *kubeflowv1.TFJob, r *role) string {
+	if class := r.spec.Template.Spec.PriorityClassName; class != "" {
+		return class
+	}
+	if policy := job.Spec.RunPolicy.SchedulingPolicy; policy != nil {
+		return policy.PriorityClass
+	}
+	return ""
+}
+
 func validateRole(job *kubeflowv1.TFJob, r *role) (problems []string) {
 	problem := func(format string, args ...any) {
 		problems = append(problems, fmt.Sprintf("%s: %s", r.kind, fmt.Sprintf(format, args...)))

@@ -146,17 +146,28 @@ func (c *Controller) objectGone(kind string, obj any) {
 }
 
 // wake brings the job of an object back into the queue. It goes by the job's name: what a former job of that name leaves behind is what
-// the present one waits for.
+// the present one waits for, and an object without a job may be the present one's to adopt.
 func (c *Controller) wake(o metav1.Object, settleLedger func(job types.UID)) {
+	job := o.GetLabels()[kubeflowv1.JobNameLabel]
+	if ref := jobReference(o); ref != nil {
+		settleLedger(ref.UID)
+		job = ref.Name
+	}
+	if job != "" {
+		c.queue.AddAfter(types.NamespacedName{Namespace: o.GetNamespace(), Name: job}, settle)
+	}
+}
+
+// jobReference is the reference to the TFJob that controls an object, or nil.
+func jobReference(o metav1.Object) *metav1.OwnerReference {
 	ref := metav1.GetControllerOf(o)
 	if ref == nil || ref.Kind != kubeflowv1.TFJobKind {
-		return
+		return nil
 	}
 	if gv, err := schema.ParseGroupVersion(ref.APIVersion); err != nil || gv.Group != kubeflowv1.GroupName {
-		return
+		return nil
 	}
-	settleLedger(ref.UID)
-	c.queue.AddAfter(types.NamespacedName{Namespace: o.GetNamespace(), Name: ref.Name}, settle)
+	return ref
 }
 
 // isCurrent tells whether the job that owns an object still exists.

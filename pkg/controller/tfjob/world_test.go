@@ -52,7 +52,8 @@ type world struct {
 	// fault decides what happens to a write.
 	fault func(action string) fault
 	// check looks at every write that takes effect.
-	check func(action string)
+	check  func(action string)
+	events eventLog
 	// writes are those that took effect.
 	writes []string
 }
@@ -109,7 +110,7 @@ func newWorld(t *testing.T) *world {
 
 // start puts a new controller in the place of the present one. It knows what the caches hold and nothing else.
 func (w *world) start() {
-	controller, err := New(w.clients, testOptions, discard{}, w.now)
+	controller, err := New(w.clients, testOptions, &w.events, w.now)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -174,7 +175,7 @@ func (w *world) write(a clienttesting.Action, name string) (runtime.Object, erro
 	case clienttesting.UpdateActionImpl:
 		o, err = w.updateStatus(a)
 	case clienttesting.PatchActionImpl:
-		o, err = w.patchGroup(a)
+		o, err = w.patch(a)
 	case clienttesting.DeleteActionImpl:
 		err = w.delete(a)
 	default:
@@ -219,6 +220,27 @@ func (w *world) updateStatus(a clienttesting.UpdateActionImpl) (apiObject, error
 	live = live.DeepCopy()
 	live.Status = *update.Status.DeepCopy()
 	w.put(resJobs, live)
+	return live, nil
+}
+
+func (w *world) patch(a clienttesting.PatchActionImpl) (apiObject, error) {
+	if a.PatchType == types.JSONPatchType {
+		return w.patchGroup(a)
+	}
+	live, ok := w.objects[a.GetResource().Resource][a.Name]
+	if !ok {
+		return nil, notFound(a)
+	}
+	var patch struct{ Metadata metav1.ObjectMeta }
+	if err := json.Unmarshal(a.Patch, &patch); err != nil {
+		return nil, err
+	}
+	if patch.Metadata.UID != live.GetUID() || patch.Metadata.ResourceVersion != live.GetResourceVersion() {
+		return nil, apierrors.NewConflict(group(a), a.Name, fmt.Errorf("modified"))
+	}
+	live = live.DeepCopyObject().(apiObject)
+	live.SetOwnerReferences(patch.Metadata.OwnerReferences)
+	w.put(a.GetResource().Resource, live)
 	return live, nil
 }
 
@@ -351,10 +373,22 @@ func group(a clienttesting.Action) schema.GroupResource { return a.GetResource()
 
 func notFound(a clienttesting.Action) error { return apierrors.NewNotFound(group(a), actionName(a)) }
 
-// discard is a recorder for tests that do not look at events.
-type discard struct{}
+// eventLog is a recorder that writes events down: reason and message.
+type eventLog struct {
+	mu    sync.Mutex
+	lines []string
+}
 
-func (discard) Event(runtime.Object, string, string, string)          {}
-func (discard) Eventf(runtime.Object, string, string, string, ...any) {}
-func (discard) AnnotatedEventf(runtime.Object, map[string]string, string, string, string, ...any) {
+func (l *eventLog) Event(_ runtime.Object, _, reason, message string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, reason+": "+message)
+}
+
+func (l *eventLog) Eventf(o runtime.Object, kind, reason, format string, args ...any) {
+	l.Event(o, kind, reason, fmt.Sprintf(format, args...))
+}
+
+func (l *eventLog) AnnotatedEventf(o runtime.Object, _ map[string]string, kind, reason, format string, args ...any) {
+	l.Eventf(o, kind, reason, format, args...)
 }

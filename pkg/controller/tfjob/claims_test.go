@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tfjob
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
+)
+
+func labelled(over map[string]string) podOption {
+	return func(pod *corev1.Pod) {
+		pod.Labels = merged(map[string]string{
+			"training.kubeflow.org/operator-name": "tfjob-controller",
+			"training.kubeflow.org/job-name":      "j",
+			"training.kubeflow.org/replica-type":  "worker",
+			"training.kubeflow.org/replica-index": "0",
+		}, over)
+	}
+}
+
+func controlledBy(name, kind string) podOption {
+	return func(pod *corev1.Pod) {
+		gvk := jobKind
+		gvk.Kind = kind
+		pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(&metav1.ObjectMeta{Name: name, UID: "job-0"}, gvk)}
+	}
+}
+
+// What is found under the name j-worker-0 when job j is new.
+func TestWhoseIsIt(t *testing.T) {
+	const takenEvent = "FailedCreatePod: Error creating pod j-worker-0: an object of this name exists that does not belong to the job"
+	for name, tc := range map[string]struct {
+		pod *corev1.Pod
+		// hidden: it bears none of the controller's labels, so the caches do not show it.
+		hidden      bool
+		wantAdopted bool
+		wantEvents  int
+	}{
+		"an orphan with the job's labels is adopted":     {makePod("worker", 0, running, labelled(nil)), false, true, 0},
+		"B14 another operator's is not":                  {makePod("worker", 0, running, labelled(map[string]string{"training.kubeflow.org/operator-name": "pytorchjob-controller"})), true, false, 1},
+		"an orphan of another job is not":                {makePod("worker", 0, running, labelled(map[string]string{"training.kubeflow.org/job-name": "k"})), false, false, 1},
+		"L04 an orphan with an index of -1 is not":       {makePod("worker", 0, running, labelled(map[string]string{"training.kubeflow.org/replica-index": "-1"})), false, false, 1},
+		"an orphan that is going is not":                 {makePod("worker", 0, running, labelled(nil), terminating), false, false, 0},
+		"B01 B10 B11 a former job's of the same name":    {makePod("worker", 0, succeeded, exited(0), labelled(nil), controlledBy("j", "TFJob")), false, false, 0},
+		"somebody's who controls it, whatever it bears":  {makePod("worker", 0, running, labelled(nil), controlledBy("x", "Other")), false, false, 1},
+		"a pod that has nothing to do with any of this ": {makePod("worker", 0, running), true, false, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.put(resPods, tc.pod)
+			w.put(resJobs, makeJob(replicas(worker, 2, kubeflowv1.RestartPolicyOnFailure)))
+			if tc.hidden {
+				w.seen[resPods]++
+			}
+			for range 4 { // no matter how often
+				w.deliverAll()
+				if err := w.reconcile(); err != nil && !errors.Is(err, errTaken) {
+					t.Fatal(err)
+				}
+			}
+			w.deliverAll()
+			events := slices.DeleteFunc(slices.Clone(w.events.lines), func(e string) bool { return e != takenEvent })
+			if len(events) != tc.wantEvents {
+				t.Errorf("%d times: %s", len(events), takenEvent)
+			}
+			live := w.objects[resPods]["j-worker-0"].(*corev1.Pod)
+			if got := belongsTo(live, w.job()); got != tc.wantAdopted {
+				t.Errorf("adopted is %v", got)
+			}
+			asked := slices.Contains(w.writes, "create pods j-worker-0")
+			if asked || w.objects[resServices]["j-worker-1"] == nil {
+				t.Errorf("writes: %v", w.writes)
+			}
+			if rs := w.job().Status.ReplicaStatuses[worker]; rs.Succeeded > 0 {
+				t.Error("B10 it counts as this job's success")
+			}
+			// Once it is gone its place is filled at once.
+			w.remove(resPods, "j-worker-0")
+			w.deliverAll()
+			if err := w.reconcile(); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Contains(w.podNames(), "j-worker-0") {
+				t.Errorf("the place stays empty; writes %v", w.writes)
+			}
+		})
+	}
+}
+
+func TestAJobTakesBackWhatWasOrphaned(t *testing.T) {
+	w := newWorld(t)
+	job := gangJob(kubeflowv1.CleanPodPolicyAll)
+	w.put(resJobs, job)
+	w.deliverAll()
+	if err := w.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	before := len(w.writes)
+	for _, resource := range resources[1:] {
+		for name, o := range w.objects[resource] {
+			orphan := o.DeepCopyObject().(apiObject)
+			orphan.SetOwnerReferences(nil)
+			w.put(resource, orphan)
+			_ = name
+		}
+	}
+	w.deliverAll()
+	if err := w.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	for _, action := range w.writes[before:] {
+		if !strings.HasPrefix(action, "patch ") {
+			t.Errorf("instead of an adoption: %s", action)
+		}
+	}
+	if adopted := len(w.writes) - before; adopted != 9 {
+		t.Errorf("adopted %d of 9", adopted)
+	}
+	w.settle()
+	if diff := cmp.Diff(wantEnd[kubeflowv1.CleanPodPolicyAll], w.end()); diff != "" {
+		t.Errorf("end (-want +got):\n%s", diff)
+	}
+}
+
+func TestWhatNoLongerMatchesIsReleased(t *testing.T) {
+	for _, resource := range resources[1:] {
+		for label, isSeen := range map[string]bool{
+			"training.kubeflow.org/job-name":      true,
+			"training.kubeflow.org/operator-name": false, // it leaves the caches with this label
+		} {
+			t.Run(resource+" without "+label, func(t *testing.T) {
+				w := newWorld(t)
+				w.put(resJobs, gangJob(kubeflowv1.CleanPodPolicyAll))
+				w.deliverAll()
+				if err := w.reconcile(); err != nil {
+					t.Fatal(err)
+				}
+				w.deliverAll()
+				name := map[string]string{resPods: "j-ps-0", resServices: "j-ps-0", resGroups: "j"}[resource]
+				taken := w.objects[resource][name].DeepCopyObject().(apiObject)
+				labels := merged(taken.GetLabels(), nil)
+				delete(labels, label)
+				taken.SetLabels(labels)
+				w.put(resource, taken)
+				if !isSeen {
+					w.seen[resource]++
+					w.apply(resource, change{w.journal[resource][w.seen[resource]-1].before, nil})
+				}
+				for range 3 {
+					w.deliver(resJobs, 9)
+					w.deliver(resource, 0)
+					if err := w.reconcile(); err != nil && !errors.Is(err, errTaken) {
+						t.Fatal(err)
+					}
+					if isSeen {
+						w.deliverAll()
+					}
+				}
+				live := w.objects[resource][name]
+				if live == nil || belongsTo(live, w.job()) {
+					t.Errorf("it is still the job's, or gone: %v", live)
+				}
+				told := slices.DeleteFunc(slices.Clone(w.events.lines), func(e string) bool { return !strings.Contains(e, errTaken.Error()) })
+				if len(told) != 1 {
+					t.Errorf("events: %v", told)
+				}
+			})
+		}
+	}
+}
