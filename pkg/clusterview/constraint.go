@@ -5,6 +5,8 @@ package clusterview
 
 import (
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 
 	"github.com/tutti-project/tutti/pkg/apis/tutti"
@@ -30,10 +32,39 @@ func ConstraintOf(tree *topology.Tree, annotations map[string]string) (placement
 		}
 		level, ok := tree.LevelIndex(value)
 		if !ok {
-			return placement.Constraint{}, fmt.Errorf("annotation %s: %q is no level of this cluster; the levels are %s (or a node label of one)",
-				wish.key, value, strings.Join(tree.Levels(), ", "))
+			return placement.Constraint{}, unknownLevel(tree, wish.key, value)
 		}
 		*wish.level = level
 	}
-	return constraint, nil
+	return constraint, sliceInto(&constraint, tree, annotations)
+}
+
+// sliceInto reads the two annotations that only mean something together.
+func sliceInto(constraint *placement.Constraint, tree *topology.Tree, annotations map[string]string) error {
+	size, sized := annotations[tutti.SliceSizeAnnotation]
+	name, named := annotations[tutti.SliceTopologyAnnotation]
+	switch {
+	case !sized && !named:
+		return nil
+	case !sized:
+		return fmt.Errorf("annotation %s: %q is given without %s, the number of ranks of a slice", tutti.SliceTopologyAnnotation, name, tutti.SliceSizeAnnotation)
+	case !named:
+		return fmt.Errorf("annotation %s: %q is given without %s, the level that a slice is to be in; the levels are %s",
+			tutti.SliceSizeAnnotation, size, tutti.SliceTopologyAnnotation, strings.Join(tree.Levels(), ", "))
+	}
+	n, err := strconv.Atoi(size)
+	if err != nil || n < 1 || n > math.MaxInt32 {
+		return fmt.Errorf("annotation %s: %q is no number of ranks; want a whole number from 1 up", tutti.SliceSizeAnnotation, size)
+	}
+	level, ok := tree.LevelIndex(name)
+	if !ok {
+		return unknownLevel(tree, tutti.SliceTopologyAnnotation, name)
+	}
+	constraint.SliceSize, constraint.SliceLevel = n, level
+	return nil
+}
+
+func unknownLevel(tree *topology.Tree, key, value string) error {
+	return fmt.Errorf("annotation %s: %q is no level of this cluster; the levels are %s (or a node label of one)",
+		key, value, strings.Join(tree.Levels(), ", "))
 }

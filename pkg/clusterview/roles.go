@@ -26,6 +26,8 @@ type Role struct {
 	Type    string // the replica type; empty for hand-made pods
 	Pods    []*v1.Pod
 	Request map[string]int64
+	// Within is the domain that its pods must be in; nil for any.
+	Within *int
 }
 
 // RolesOf groups a gang's pods: by the replica-type label, and within it by
@@ -89,7 +91,7 @@ type shape struct {
 
 func shapeOf(pod *v1.Pod) shape {
 	s := shape{
-		Type:              pod.Labels[kubeflowv1.ReplicaTypeLabel],
+		Type:              typeOf(pod),
 		Requests:          resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}),
 		NodeSelector:      pod.Spec.NodeSelector,
 		Affinity:          pod.Spec.Affinity,
@@ -145,11 +147,13 @@ func (r Role) Vector(resources []string) []int64 {
 // comparePods orders by replica type, then rank, then the natural order of names.
 func comparePods(a, b *v1.Pod) int {
 	return cmp.Or(
-		cmp.Compare(a.Labels[kubeflowv1.ReplicaTypeLabel], b.Labels[kubeflowv1.ReplicaTypeLabel]),
+		cmp.Compare(typeOf(a), typeOf(b)),
 		cmp.Compare(rankOf(a), rankOf(b)),
 		topology.CompareNatural(a.Name, b.Name),
 	)
 }
+
+func typeOf(pod *v1.Pod) string { return pod.Labels[kubeflowv1.ReplicaTypeLabel] }
 
 // rankOf is the pod's replica index; pods without one come last.
 func rankOf(pod *v1.Pod) int {

@@ -113,6 +113,12 @@ func TestConstraintOf(t *testing.T) {
 		"by node label":             {map[string]string{tutti.PreferredTopologyAnnotation: "kubernetes.io/hostname"}, placement.Constraint{Preferred: 2}, ""},
 		"both":                      {map[string]string{tutti.RequiredTopologyAnnotation: "rack", tutti.PreferredTopologyAnnotation: "host"}, placement.Constraint{Required: 1, Preferred: 2}, ""},
 		"an unknown level":          {map[string]string{tutti.RequiredTopologyAnnotation: "rak"}, placement.Constraint{}, `annotation tutti.dev/required-topology: "rak" is no level of this cluster; the levels are cluster, rack, host`},
+		"slices":                    {map[string]string{tutti.SliceSizeAnnotation: "4", tutti.SliceTopologyAnnotation: "rack"}, placement.Constraint{SliceSize: 4, SliceLevel: 1}, ""},
+		"slices of no level":        {map[string]string{tutti.SliceSizeAnnotation: "4"}, placement.Constraint{}, `annotation tutti.dev/slice-size: "4" is given without tutti.dev/slice-topology, the level that a slice is to be in; the levels are cluster, rack, host`},
+		"slices of no size":         {map[string]string{tutti.SliceTopologyAnnotation: "rack"}, placement.Constraint{}, `annotation tutti.dev/slice-topology: "rack" is given without tutti.dev/slice-size`},
+		"slices of nothing":         {map[string]string{tutti.SliceSizeAnnotation: "0", tutti.SliceTopologyAnnotation: "rack"}, placement.Constraint{}, `annotation tutti.dev/slice-size: "0" is no number of ranks; want a whole number from 1 up`},
+		"slices of words":           {map[string]string{tutti.SliceSizeAnnotation: "four", tutti.SliceTopologyAnnotation: "rack"}, placement.Constraint{}, `"four" is no number of ranks`},
+		"slices in a level unknown": {map[string]string{tutti.SliceSizeAnnotation: "4", tutti.SliceTopologyAnnotation: "rak"}, placement.Constraint{}, `annotation tutti.dev/slice-topology: "rak" is no level`},
 		"an empty level is unknown": {map[string]string{tutti.PreferredTopologyAnnotation: ""}, placement.Constraint{}, `annotation tutti.dev/preferred-topology: "" is no level`},
 	}
 	for name, tc := range cases {

@@ -14,6 +14,7 @@ func TestExactPackingAgreesWithTheTwin(t *testing.T) {
 	yes, no, slow := 0, 0, 0
 	for seed := range 10_000 {
 		p := randomProblem(rand.New(rand.NewPCG(uint64(seed), 11)).IntN)
+		p.Constraint.SliceSize = 0
 		pl := newPlan(newCapacity(p.Tree, p.Resources, p.Free), &p)
 		need, want := make([]int64, len(p.Roles)), make([]int, len(p.Roles))
 		hosts := twinHosts(0, len(p.Free))

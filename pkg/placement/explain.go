@@ -38,6 +38,9 @@ func (d Decision) Explain(p Problem) string {
 		fmt.Fprintf(&b, "no %s takes %s: best is %s, which has room for %s",
 			level, all, p.Tree.Describe(d.Rejections[0].Domain), d.room(p))
 	}
+	if p.Constraint.SliceSize > 1 {
+		fmt.Fprintf(&b, "; every %d ranks of a role must share a %s", p.Constraint.SliceSize, p.Tree.Levels()[p.Constraint.SliceLevel])
+	}
 	b.WriteString(d.excluded())
 	if d.Bounded {
 		b.WriteString("; the search stopped at its limit, so an arrangement may have been missed")
@@ -88,7 +91,7 @@ func (d Decision) room(p Problem) string {
 		}
 		why := ""
 		if i := slices.IndexFunc(rj.Shortages, func(s Shortage) bool { return s.Role == r }); i >= 0 {
-			why = rj.Shortages[i].reason(len(d.Exclusions) > 0)
+			why = rj.Shortages[i].reason(len(d.Exclusions) > 0 || p.Constraint.SliceSize > 1)
 		}
 		parts = append(parts, fmt.Sprintf("%d of %d %s%s", rj.Room[r], min(role.Minimum, role.Pods), role.Name, why))
 	}
@@ -98,10 +101,10 @@ func (d Decision) room(p Problem) string {
 	return strings.Join(parts[:len(parts)-1], ", ") + " and " + parts[len(parts)-1]
 }
 
-func (s Shortage) reason(excluded bool) string {
+func (s Shortage) reason(told bool) string {
 	switch {
-	case s.Resource == "" && excluded:
-		return "" // the exclusions say it
+	case s.Resource == "" && told:
+		return "" // the exclusions say it, or the slices
 	case s.Resource == "":
 		return " (no host has everything that a pod asks for at once)"
 	case s.Amount == 0:

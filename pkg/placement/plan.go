@@ -63,7 +63,11 @@ func (pl *plan) decide() Decision {
 				continue
 			}
 			if found, ok = pl.search(minimum, scope); ok {
-				pl.addExtras(found, full, scope)
+				if pl.sliced(widest) {
+					found = pl.addSlices(found, minimum, full, func(need []int64) (fill, bool) { return pl.search(need, scope) })
+				} else {
+					pl.addExtras(found, full, scope)
+				}
 				break
 			}
 		}
@@ -71,6 +75,11 @@ func (pl *plan) decide() Decision {
 	d := Decision{Bounded: pl.bounded}
 	if ok {
 		d.Hosts = found.ranks(p.Roles)
+		if pl.sliced(0) {
+			for r := range d.Hosts {
+				d.Hosts[r] = pl.slicesInOrder(d.Hosts[r])
+			}
+		}
 		d.Level, d.Domain = pl.enclosing(d.Hosts)
 	} else {
 		d.Rejections = pl.reject(minimum)

@@ -30,7 +30,7 @@ type Planner struct {
 
 	keep     bool  // false for a single plan, which builds no order
 	fewHosts int64 // so many are looked at one by one
-	shapes []*shape
+	shapes   []*shape
 	// changed lists the hosts set since the planner was made, but for the first
 	// dropped of them. A shape catches up with it when it is used.
 	changed []int32

@@ -41,7 +41,7 @@ type Role struct {
 }
 
 // Constraint says how near to each other the gang's pods must and should be.
-// Both are indexes of levels; 0, the cluster, asks for nothing.
+// Levels are indexes; 0, the cluster, asks for nothing.
 type Constraint struct {
 	// Required: all pods, those that run included, are in one domain of this level.
 	Required int
@@ -50,4 +50,9 @@ type Constraint struct {
 	// the preferred level as possible. 0 means as narrow as possible. A gang of
 	// one pod is as near as can be anywhere, so the tightest host is taken.
 	Preferred int
+	// SliceSize: if above 1, every so many consecutive ranks of a role are in one
+	// domain of SliceLevel; the last slice of a role may be shorter. Ranks count
+	// among the pods of the role: those that run already are not seen.
+	SliceSize  int
+	SliceLevel int
 }

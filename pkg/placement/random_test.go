@@ -160,6 +160,10 @@ func randomGang(below func(int) int, p Problem) Problem {
 	if below(2) == 0 {
 		p.Constraint.Preferred = below(last + 1)
 	}
+	if below(4) == 0 {
+		p.Constraint.SliceSize = 1 + below(3)
+		p.Constraint.SliceLevel = below(last + 1)
+	}
 	if below(6) == 0 {
 		for range 1 + below(2) {
 			p.Anchors = append(p.Anchors, below(len(p.Free)))
@@ -193,7 +197,7 @@ func randomRole(below func(int) int, name string, resources, hosts int) Role {
 // draw prints a problem for the log of a failed test.
 func draw(p Problem) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%v required %d preferred %d anchors %v\n", p.Resources, p.Constraint.Required, p.Constraint.Preferred, p.Anchors)
+	fmt.Fprintf(&b, "%v %+v anchors %v\n", p.Resources, p.Constraint, p.Anchors)
 	for h, free := range p.Free {
 		fmt.Fprintf(&b, "host %d: %s free %v\n", h, p.Tree.Describe(p.Tree.DomainOf(h, len(p.Tree.Levels())-1)), free)
 	}

@@ -86,6 +86,12 @@ func (pl *plan) rejection(k int, minimum []int64, ask bool) Rejection {
 	t := pl.tierOf[pl.p.Constraint.Required]
 	rj := Rejection{Domain: pl.p.Tree.Domains(pl.p.Constraint.Required)[k].ID, Room: make([]int, len(minimum))}
 	short, _ := pl.room.quickly(minimum, pl.hostsOf(t, []int{k}), nil, ask)
+	if pl.sliced(t) {
+		parts := pl.within(t, []int{k}, pl.tierOf[pl.p.Constraint.SliceLevel])
+		if _, missing := pl.splitQuickly(minimum, parts); missing != nil {
+			short = missing
+		}
+	}
 	for r, n := range minimum {
 		rj.Room[r] = int(n - short[r])
 		if short[r] > 0 {

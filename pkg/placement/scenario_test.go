@@ -24,7 +24,7 @@ import (
 //	zone-a: n5(0 cpu=8)              unless said otherwise
 //	not n2 n3: taint gpu=maintenance hosts that are not eligible, and why
 //
-//	place gang=g [within=level] [prefer=level] [anchors=(n1, n2)] [keep]
+//	place gang=g [within=level] [prefer=level] [slices=(4, rack)] [anchors=(n1, n2)] [keep]
 //	worker pods=4 [min=2] [gpu=8] [cpu=1] [memory=1] [on=(n1, n2)]
 //
 // keep takes the gang's room away from the gangs after it.
@@ -146,6 +146,9 @@ func (s *scenario) place(t *testing.T, d *datadriven.TestData) string {
 			p.Constraint.Preferred = s.level(t, arg.Vals[0])
 		case "anchors":
 			p.Anchors = s.hosts(t, arg.Vals)
+		case "slices":
+			p.Constraint.SliceSize, _ = strconv.Atoi(arg.Vals[0])
+			p.Constraint.SliceLevel = s.level(t, arg.Vals[1])
 		case "keep":
 		default:
 			d.Fatalf(t, "unknown argument %q", arg.Key)

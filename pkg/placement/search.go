@@ -155,6 +155,9 @@ func (pl *plan) roomiest(t int, want []int64) []int {
 // place puts the gang into one domain, if it can. Each round without success
 // has excluded a host, or else proves that there is no way.
 func (pl *plan) place(need []int64, t, k int) (fill, bool) {
+	if pl.sliced(t) {
+		return pl.placeSliced(need, t, k)
+	}
 	for pl.sumsHold(need, t, k) {
 		hosts, ok := pl.cover(need, t, k)
 		if !ok {

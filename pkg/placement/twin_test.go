@@ -23,9 +23,17 @@ func twinFits(p Problem, want []int, hosts []int) bool {
 		if pod == want[role] {
 			return try(role+1, 0, 0)
 		}
+		n, slice := p.Constraint.SliceSize, -1
+		if n > 1 {
+			if pod%n == 0 {
+				from = 0 // another slice, anywhere
+			} else {
+				slice = p.Tree.DomainOf(hosts[from], p.Constraint.SliceLevel)
+			}
+		}
 		for i := from; i < len(hosts); i++ {
 			h := hosts[i]
-			if !twinEligible(p.Roles[role], h) || !twinHasRoom(p.Roles[role], free[h]) {
+			if slice >= 0 && slice != p.Tree.DomainOf(h, p.Constraint.SliceLevel) || !twinEligible(p.Roles[role], h) || !twinHasRoom(p.Roles[role], free[h]) {
 				continue
 			}
 			twinTake(p.Roles[role], free[h], 1)

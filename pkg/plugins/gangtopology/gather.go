@@ -54,6 +54,7 @@ func (p *Plugin) gather(ctx context.Context, info fwk.PodGroupInfo, nodes []fwk.
 	running := state.ScheduledPods()
 	g.running = len(running)
 	g.wanted = max(0, quorumOf(g.group)-g.running)
+	g.roles = clusterview.BesideRunning(g.roles, running, g.hosts.Tree, constraint.SliceSize, constraint.SliceLevel)
 	g.planner = p.builder.Planner(g.hosts, g.roles)
 	g.problem = g.planner.Problem()
 	g.problem.Constraint = constraint
@@ -70,7 +71,7 @@ func (p *Plugin) gather(ctx context.Context, info fwk.PodGroupInfo, nodes []fwk.
 		role := g.roles[i]
 		g.problem.Roles = append(g.problem.Roles, placement.Role{
 			Name: role.Name, Pods: len(role.Pods), Minimum: minimum, Request: role.Vector(g.problem.Resources),
-			Eligible: p.eligible(ctx, role.Pods[0], g.hosts),
+			Eligible: p.eligible(ctx, role, g.hosts),
 		})
 	}
 	return g, nil

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
@@ -144,11 +143,14 @@ func (g gathered) nodes(placed map[types.UID]pin) []fwk.NodeInfo {
 // of a role may stand on a host, lazily: PreFilter runs at the first question.
 // Siblings are not counted here; the pinned cycle runs every filter again with
 // them in place.
-func (p *Plugin) eligible(ctx context.Context, pod *v1.Pod, hosts clusterview.Hosts) func(int) (bool, string) {
+func (p *Plugin) eligible(ctx context.Context, role clusterview.Role, hosts clusterview.Hosts) func(int) (bool, string) {
 	var probe *probe
 	return func(host int) (bool, string) {
+		if in := role.Within; in != nil && hosts.Tree.DomainOf(host, hosts.Tree.Domain(*in).Level) != *in {
+			return false, "not where the pod's slice runs"
+		}
 		if probe == nil {
-			probe = p.newProbe(ctx, pod)
+			probe = p.newProbe(ctx, role.Pods[0])
 		}
 		return probe.ask(ctx, hosts.Info(host))
 	}
