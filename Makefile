@@ -81,6 +81,16 @@ test-faults: tools build ## Let 2,000 jobs live through faults and killed contro
 bench: ## Run the benchmarks of the pure packages.
 	go test -run '^$$' -bench . -benchmem $(PURE)
 
+.PHONY: bench-planner
+bench-planner: ## Measure the planner alone, over hosts and gangs, against a plain pass over all hosts.
+	@hack/tools/build.sh . bin/bench-planner ./test/plannerbench
+	@exec bin/bench-planner
+
+.PHONY: bench-quality
+bench-quality: ## Simulate months of a trace under several policies; writes docs/benchmarks.md.
+	@hack/tools/build.sh . bin/bench-quality ./test/quality
+	@exec bin/bench-quality
+
 .PHONY: bench-gang
 bench-gang: tools build ## Measure a gang of 1,000 on 5,000 nodes beside kube-scheduler and a bind-only loop.
 	@hack/tools/build.sh . bin/bench-gang ./test/gangbench

@@ -1,0 +1,160 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// point is what a benchmark's name says: Gang/hosts=…/load=…/pods=…/roles=….
+type point struct {
+	bench              string
+	hosts, pods, roles int
+	load               string
+}
+
+func (p point) String() string {
+	if p.bench == "Pass" {
+		return fmt.Sprintf("pass over %d hosts", p.hosts)
+	}
+	return fmt.Sprintf("%s: %d hosts, load %s, %d pods, %d roles", strings.ToLower(p.bench), p.hosts, p.load, p.pods, p.roles)
+}
+
+// figures are medians in nanoseconds.
+type figures map[point]float64
+
+func parse(lines *bufio.Scanner) (figures, error) {
+	all := map[point][]float64{}
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 4 || !strings.HasPrefix(fields[0], "Benchmark") || fields[3] != "ns/op" {
+			continue
+		}
+		p, err := parseName(strings.TrimPrefix(fields[0], "Benchmark"))
+		if err != nil {
+			return nil, err
+		}
+		ns, err := strconv.ParseFloat(fields[2], 64)
+		if err != nil {
+			return nil, fmt.Errorf("reading the time of %s: %w", fields[0], err)
+		}
+		all[p] = append(all[p], ns)
+	}
+	f := figures{}
+	for p, times := range all {
+		slices.Sort(times)
+		f[p] = times[len(times)/2]
+	}
+	return f, lines.Err()
+}
+
+func parseName(name string) (point, error) {
+	if i := strings.LastIndexByte(name, '-'); i > 0 {
+		name = name[:i] // the number of processors
+	}
+	bench, rest, _ := strings.Cut(name, "/")
+	p := point{bench: bench}
+	for field := range strings.SplitSeq(rest, "/") {
+		key, value, _ := strings.Cut(field, "=")
+		var err error
+		switch key {
+		case "hosts":
+			p.hosts, err = strconv.Atoi(value)
+		case "pods":
+			p.pods, err = strconv.Atoi(value)
+		case "roles":
+			p.roles, err = strconv.Atoi(value)
+		case "load":
+			p.load = value
+		}
+		if err != nil {
+			return p, fmt.Errorf("reading the name %s: %w", name, err)
+		}
+	}
+	return p, nil
+}
+
+// ratio is one quotient that a goal is about, and of what.
+type ratio struct {
+	name  string
+	value float64
+}
+
+type goal struct {
+	name    string
+	limit   float64
+	atLeast bool
+	ratios  func(figures) []ratio
+}
+
+const large = 20_000
+
+var goals = []goal{
+	{"planner_full_vs_pass", 3, false, func(f figures) []ratio {
+		return f.quotients(func(p point) (point, bool) {
+			return point{bench: "Pass", hosts: p.hosts, roles: p.roles}, p.bench == "Gang" && p.hosts >= 5_000 && p.pods <= 64 && p.load != "no"
+		})
+	}},
+	{"planner_hosts_x10", 12, false, func(f figures) []ratio {
+		return f.quotients(func(p point) (point, bool) {
+			q := p
+			q.hosts /= 10
+			return q, p.bench == "Gang" && p.load != "no"
+		})
+	}},
+	{"planner_gang_x10", 12, false, func(f figures) []ratio {
+		// Gangs grow by 8: the cost of growing by 10 at the same rate.
+		ratios := f.quotients(func(p point) (point, bool) {
+			q := p
+			q.pods /= 8
+			return q, p.bench == "Changed" && p.hosts == large && p.load != "no"
+		})
+		for i := range ratios {
+			ratios[i].value = math.Pow(ratios[i].value, 1/math.Log10(8))
+		}
+		return ratios
+	}},
+	{"planner_first_vs_changed", 20, true, func(f figures) []ratio {
+		return f.quotients(func(p point) (point, bool) {
+			q := p
+			q.bench = "Changed"
+			return q, p.bench == "Gang" && p.hosts == large && p.pods <= 64 && p.load != "no"
+		})
+	}},
+	// Half as much again is within what one run on a busy machine differs from another.
+	{"planner_infeasible_vs_feasible", 1.5, false, func(f figures) []ratio {
+		return f.quotients(func(p point) (point, bool) {
+			q := p
+			q.load = "80%"
+			return q, p.bench == "Gang" && p.load == "no"
+		})
+	}},
+}
+
+// quotients divides each figure by that of the point that under names for it.
+func (f figures) quotients(under func(point) (point, bool)) []ratio {
+	var ratios []ratio
+	for p, over := range f {
+		q, wanted := under(p)
+		if base, ok := f[q]; ok && wanted {
+			ratios = append(ratios, ratio{fmt.Sprintf("%s / %s", p, q), over / base})
+		}
+	}
+	return ratios
+}
+
+func worstOf(ratios []ratio, atLeast bool) ratio {
+	var worst ratio
+	for _, r := range ratios {
+		if worst.name == "" || atLeast == (r.value < worst.value) {
+			worst = r
+		}
+	}
+	return worst
+}
