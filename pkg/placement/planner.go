@@ -60,23 +60,22 @@ func newCapacity(tree *topology.Tree, resources []string, free [][]int64) *Plann
 	for d, name := range resources {
 		c.isDevice[d] = IsDevice(name)
 	}
-	c.devices = make([]int64, len(free))
-	for h := range free {
-		c.devices[h] = c.devicesIn(free[h])
-	}
 	last := len(tree.Levels()) - 1
 	c.tierOf = make([]int, last+1)
-	prefix := prefixSums(len(free), func(h int) int64 { return c.devices[h] })
 	for level := 0; level <= last; level++ {
 		c.tierOf[level] = len(c.tiers)
 		if level < last && len(tree.Domains(level)) == len(tree.Domains(level+1)) {
 			continue
 		}
-		s := stratum{level: level, domains: tree.Domains(level)}
-		if level < last {
-			s.devices = rangeSums(prefix, s.domains)
-		}
-		c.tiers = append(c.tiers, s)
+		c.tiers = append(c.tiers, stratum{level: level, domains: tree.Domains(level)})
+	}
+	c.devices = make([]int64, len(free))
+	sums := c.sumUp(func(h int) int64 {
+		c.devices[h] = c.devicesIn(free[h])
+		return c.devices[h]
+	})
+	for t := range sums {
+		c.tiers[t].devices = sums[t]
 	}
 	c.marks = newMarks(len(free))
 	return c
@@ -163,18 +162,32 @@ func (c *Planner) devicesIn(free []int64) int64 {
 	return n
 }
 
-func prefixSums(n int, value func(int) int64) []int64 {
-	sums := make([]int64, n+1)
-	for i := range n {
-		sums[i+1] = sums[i] + value(i)
+// sumUp adds up a number of every host, asked for once, by the domains of every
+// tier but the last.
+func (c *Planner) sumUp(of func(host int) int64) [][]int64 {
+	sums := make([][]int64, len(c.tiers)-1)
+	for t := range slices.Backward(sums) {
+		sums[t] = make([]int64, len(c.tiers[t].domains))
+		if t == len(sums)-1 {
+			for k, d := range c.tiers[t].domains {
+				for h := d.First; h < d.Last; h++ {
+					sums[t][k] += of(h)
+				}
+			}
+			continue
+		}
+		k := 0
+		for i, d := range c.tiers[t+1].domains {
+			for d.First >= c.tiers[t].domains[k].Last {
+				k++
+			}
+			sums[t][k] += sums[t+1][i]
+		}
 	}
-	return sums
-}
-
-func rangeSums(prefix []int64, domains []topology.Domain) []int64 {
-	sums := make([]int64, len(domains))
-	for k, d := range domains {
-		sums[k] = prefix[d.Last] - prefix[d.First]
+	if len(sums) == 0 { // the cluster is a single host
+		for h := range c.free {
+			of(h)
+		}
 	}
 	return sums
 }

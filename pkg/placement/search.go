@@ -36,6 +36,9 @@ func (pl *plan) search(need []int64, scope topology.Domain) (fill, bool) {
 	}
 	for t := start; t >= required; t-- {
 		if t == len(pl.tiers)-1 {
+			if pl.noHostHolds(need) {
+				continue
+			}
 			search := pl.searchHosts
 			if need[pl.lead] == 0 || !pl.inOrder(pl.lead, span{first: scope.First, last: scope.Last}, 0) {
 				search = func(need []int64, scope topology.Domain) (fill, bool) { return pl.searchAllHosts(need, scope, 0) }
@@ -97,6 +100,16 @@ func (pl *plan) candidates(need []int64, t int, scope topology.Domain) []candida
 	}
 	pl.marks.candidates = list
 	return list
+}
+
+// noHostHolds is a quick no for a gang that no single host holds.
+func (pl *plan) noHostHolds(need []int64) bool {
+	for r, n := range need {
+		if n > pl.shapes[r].most && pl.assumed == nil {
+			return true
+		}
+	}
+	return false
 }
 
 func (pl *plan) holdsAnchors(d topology.Domain) bool {

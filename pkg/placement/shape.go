@@ -18,6 +18,7 @@ type shape struct {
 	keys  []key     // [host] its slots, and its place among the hosts
 	sums  [][]int64 // [tier but the last][domain] slots
 	order *ordered  // of keys that have slots; nil in a single plan
+	most  int64     // no host has or had more slots
 	seen  int       // changes of the planner that are in it
 }
 
@@ -52,14 +53,12 @@ func (c *Planner) newShape(request []int64, unbound int64) *shape {
 		request: slices.Clone(request), unbound: unbound, device: c.devicesIn(request) > 0,
 		keys: make([]key, len(c.free)), seen: c.dropped + len(c.changed),
 	}
-	prefix := make([]int64, len(c.free)+1)
-	for h := range c.free {
-		s.keys[h] = s.keyOf(c, h)
-		prefix[h+1] = prefix[h] + s.keys[h].slots()
-	}
-	for _, t := range c.tiers[:len(c.tiers)-1] {
-		s.sums = append(s.sums, rangeSums(prefix, t.domains))
-	}
+	s.sums = c.sumUp(func(h int) int64 {
+		k := s.keyOf(c, h)
+		s.keys[h] = k
+		s.most = max(s.most, k.slots())
+		return k.slots()
+	})
 	if c.keep {
 		s.order = newOrdered(s.keys)
 	}
@@ -74,6 +73,7 @@ func (c *Planner) catchUp(s *shape) {
 			continue
 		}
 		s.keys[host] = is
+		s.most = max(s.most, is.slots())
 		for t := range s.sums {
 			s.sums[t][c.domainAt(t, host)] += is.slots() - was.slots()
 		}
