@@ -20,6 +20,7 @@ type Planner struct {
 	tree      *topology.Tree
 	resources []string
 	isDevice  []bool    // [resource]
+	deviceAt  []int     // those resources that are
 	free      [][]int64 // [host][resource]
 	devices   []int64   // [host] free devices of all kinds
 	// totals are free amounts, summed up from the first time that a plan needs them on.
@@ -58,7 +59,9 @@ func NewPlanner(tree *topology.Tree, resources []string, free [][]int64) *Planne
 func newCapacity(tree *topology.Tree, resources []string, free [][]int64) *Planner {
 	c := &Planner{tree: tree, resources: resources, free: free, isDevice: make([]bool, len(resources))}
 	for d, name := range resources {
-		c.isDevice[d] = IsDevice(name)
+		if c.isDevice[d] = IsDevice(name); c.isDevice[d] {
+			c.deviceAt = append(c.deviceAt, d)
+		}
 	}
 	last := len(tree.Levels()) - 1
 	c.tierOf = make([]int, last+1)
@@ -154,10 +157,8 @@ func (c *Planner) domainAt(tier, host int) int {
 
 func (c *Planner) devicesIn(free []int64) int64 {
 	n := int64(0)
-	for d, v := range free {
-		if c.isDevice[d] {
-			n += max(v, 0)
-		}
+	for _, d := range c.deviceAt {
+		n += max(free[d], 0)
 	}
 	return n
 }
@@ -166,22 +167,25 @@ func (c *Planner) devicesIn(free []int64) int64 {
 // tier but the last.
 func (c *Planner) sumUp(of func(host int) int64) [][]int64 {
 	sums := make([][]int64, len(c.tiers)-1)
-	for t := range slices.Backward(sums) {
-		sums[t] = make([]int64, len(c.tiers[t].domains))
+	for t := len(sums) - 1; t >= 0; t-- {
+		domains, into := c.tiers[t].domains, make([]int64, len(c.tiers[t].domains))
+		sums[t] = into
 		if t == len(sums)-1 {
-			for k, d := range c.tiers[t].domains {
-				for h := d.First; h < d.Last; h++ {
-					sums[t][k] += of(h)
+			for k := range domains {
+				n := int64(0)
+				for h := domains[k].First; h < domains[k].Last; h++ {
+					n += of(h)
 				}
+				into[k] = n
 			}
 			continue
 		}
 		k := 0
-		for i, d := range c.tiers[t+1].domains {
-			for d.First >= c.tiers[t].domains[k].Last {
+		for i := range c.tiers[t+1].domains {
+			for c.tiers[t+1].domains[i].First >= domains[k].Last {
 				k++
 			}
-			sums[t][k] += sums[t+1][i]
+			into[k] += sums[t+1][i]
 		}
 	}
 	if len(sums) == 0 { // the cluster is a single host
