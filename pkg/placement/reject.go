@@ -20,7 +20,7 @@ const (
 // Hosts not asked yet count as eligible, except in the first: it is what people
 // read, so it is asked until it stands.
 func (pl *plan) reject(minimum []int64) []Rejection {
-	open := pl.byShortage(minimum)
+	open, domains := pl.byShortage(minimum), pl.p.Tree.Domains(pl.p.Constraint.Required)
 	list := make([]Rejection, 0)
 	nearer := func(a, b Rejection) int {
 		return cmp.Or(cmp.Compare(a.missing(), b.missing()), cmp.Compare(a.Domain, b.Domain))
@@ -31,7 +31,8 @@ func (pl *plan) reject(minimum []int64) []Rejection {
 	}
 	// A domain's sums say at least how many pods it is short of.
 	for i, o := range open {
-		if i == maxLookedInto || len(list) >= maxRejections && int64(list[maxRejections-1].missing()) < o.missing {
+		if i == maxLookedInto || len(list) >= maxRejections && cmp.Or(
+			cmp.Compare(int64(list[maxRejections-1].missing()), o.missing), cmp.Compare(list[maxRejections-1].Domain, domains[o.domain].ID)) < 0 {
 			break
 		}
 		add(pl.rejection(o.domain, minimum, false))
@@ -39,11 +40,10 @@ func (pl *plan) reject(minimum []int64) []Rejection {
 	if !slices.ContainsFunc(pl.p.Roles, func(r Role) bool { return r.Eligible != nil }) {
 		return list[:min(len(list), maxRejections)]
 	}
-	first := pl.p.Tree.Domains(pl.p.Constraint.Required)
 	for asked := -1; len(list) > 0 && list[0].Domain != asked; {
 		asked = list[0].Domain
 		list = slices.Delete(list, 0, 1)
-		add(pl.rejection(asked-first[0].ID, minimum, true))
+		add(pl.rejection(asked-domains[0].ID, minimum, true))
 	}
 	return list[:min(len(list), maxRejections)]
 }
