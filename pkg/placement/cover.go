@@ -58,13 +58,20 @@ func (pl *plan) hostsOf(t int, chosen []int) span {
 
 // within lists the domains of the narrower tier that lie in the chosen ones.
 func (pl *plan) within(t int, chosen []int, narrower int) []int {
-	var parts []int
-	for _, k := range chosen {
-		d := pl.tiers[t].domains[k]
-		for i := pl.domainAt(narrower, d.First); i <= pl.domainAt(narrower, d.Last-1); i++ {
-			parts = append(parts, i)
+	n := 0
+	each := func(visit func(first, last int)) {
+		for _, k := range chosen {
+			d := pl.tiers[t].domains[k]
+			visit(pl.domainAt(narrower, d.First), pl.domainAt(narrower, d.Last-1))
 		}
 	}
+	each(func(first, last int) { n += last - first + 1 })
+	parts := make([]int, 0, n)
+	each(func(first, last int) {
+		for i := first; i <= last; i++ {
+			parts = append(parts, i)
+		}
+	})
 	return parts
 }
 
