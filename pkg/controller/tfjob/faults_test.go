@@ -282,6 +282,14 @@ func TestRandomFaults(t *testing.T) {
 			if diff := cmp.Diff(wantEnd[policy], w.end()); diff != "" {
 				t.Errorf("end (-want +got):\n%s", diff)
 			}
+			// A worker that was killed had to be replaced to succeed, and counts once; a suspension may come before its end is seen.
+			faults := 0
+			for _, r := range w.job().Status.ReplicaStatuses[worker].Restarts {
+				faults += int(r.Faults)
+			}
+			if faults > w.killed || faults < w.killed && !suspends {
+				t.Errorf("%d workers were killed, %d faults counted", w.killed, faults)
+			}
 		})
 	}
 }
@@ -304,6 +312,9 @@ func (w *world) disturb(rng *rand.Rand, suspends bool, victims string) {
 			isRunning := w.objects[resPods][name].(*corev1.Pod).Status.Phase == corev1.PodRunning
 			if isRunning && strings.HasPrefix(name, victims) && rng.IntN(4) == 0 {
 				w.setPhase(name, corev1.PodFailed, exited(137))
+				if strings.HasPrefix(name, "j-worker") {
+					w.killed++
+				}
 			}
 		}
 	case 9:

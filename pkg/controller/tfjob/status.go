@@ -4,6 +4,7 @@
 package tfjob
 
 import (
+	"strconv"
 	"strings"
 	"time"
 
@@ -40,6 +41,7 @@ func count(v *view, now time.Time) []roleCount {
 		r := &v.roles[i]
 		counts[i].role = r
 		counts[i].history = historyFrom(v.stored.Status.ReplicaStatuses[r.kind])
+		counts[i].noteSurplus(v)
 		for index := range r.replicas {
 			name := slot{r, index}.name(v.job)
 			switch pod := v.pods[name]; {
@@ -51,6 +53,19 @@ func count(v *view, now time.Time) []roleCount {
 		}
 	}
 	return counts
+}
+
+// noteSurplus remembers successes beyond the number of replicas, which may grow again.
+func (c *roleCount) noteSurplus(v *view) {
+	for name, pod := range v.pods {
+		if pod.Status.Phase != corev1.PodSucceeded {
+			continue
+		}
+		index, err := strconv.Atoi(strings.TrimPrefix(name, v.job.Name+"-"+c.role.name+"-"))
+		if err == nil && c.role.replicas <= index && index < maxReplicas {
+			c.history.succeeded[index] = true
+		}
+	}
 }
 
 func (c *roleCount) add(pod *corev1.Pod, index int, now time.Time) {

@@ -54,6 +54,7 @@ type world struct {
 	// check looks at every write that takes effect.
 	check  func(action string)
 	events eventLog
+	killed int // workers
 	// writes are those that took effect.
 	writes []string
 }

@@ -1,0 +1,371 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tfjob
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	schedulingv1alpha1 "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
+
+	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
+)
+
+var histories = flag.Int("histories", 300, "how many random histories of jobs are tried")
+
+// life is a job in a world without a network: what decide plans happens, and in between pods live and die, users change their minds
+// and time goes by.
+type life struct {
+	t    *testing.T
+	rng  *rand.Rand
+	now  time.Time
+	log  []string
+	made int
+
+	job      *kubeflowv1.TFJob
+	pods     map[string]*corev1.Pod
+	services map[string]*corev1.Service
+	groups   map[string]*schedulingv1alpha1.PodGroup
+
+	succeeded map[string]bool // whatever a reconcile has seen succeed
+}
+
+// Whatever happens to a job, the decisions about it keep these rules:
+//
+//	H1 terminal is absorbing, and there is one terminal condition
+//	H2 completionTime if and only if terminal
+//	H3 counts equal pods
+//	H4 never two pods for one identity
+//	H5 an index that has succeeded is never run again
+//	H6 the same world, the same decision; and a second look at it changes nothing
+//	H7 nothing is created for a job that has ended, is suspended or cannot be run
+//	H8 one condition per type, Running and Restarting never both, state is the last that holds
+//	H9 faults are never forgotten, and a job beyond its limits does not go on
+//	H10 only what is there is deleted, and what is to go already is let go
+func TestRandomHistories(t *testing.T) {
+	for seed := range uint64(*histories) {
+		if testing.Short() && seed == 30 {
+			return
+		}
+		l := newLife(t, seed)
+		for range 80 {
+			for range 1 + l.rng.IntN(3) {
+				l.happen()
+			}
+			l.look()
+			if t.Failed() {
+				t.Fatalf("seed %d:\n%s", seed, l.log)
+			}
+		}
+	}
+}
+
+func newLife(t *testing.T, seed uint64) *life {
+	l := &life{
+		t: t, rng: rand.New(rand.NewPCG(seed, 7)), now: testTime,
+		pods: map[string]*corev1.Pod{}, services: map[string]*corev1.Service{}, groups: map[string]*schedulingv1alpha1.PodGroup{},
+		succeeded: map[string]bool{},
+	}
+	l.job = makeJob(replicas(worker, int32(l.rng.IntN(4)), l.restartPolicy()))
+	for _, kind := range []kubeflowv1.ReplicaType{ps, chief, evaluator} {
+		if l.rng.IntN(3) == 0 {
+			replicas(kind, int32(l.rng.IntN(2)), l.restartPolicy())(l.job)
+		}
+	}
+	for _, edit := range []func(){l.editLimits, l.editPolicies} {
+		if l.rng.IntN(2) == 0 {
+			edit()
+		}
+	}
+	return l
+}
+
+func (l *life) restartPolicy() kubeflowv1.RestartPolicy {
+	return []kubeflowv1.RestartPolicy{"", "Never", "OnFailure", "Always", "ExitCode", "ExitCode"}[l.rng.IntN(6)]
+}
+
+func (l *life) editLimits() {
+	policy := &l.job.Spec.RunPolicy
+	policy.BackoffLimit, policy.ActiveDeadlineSeconds, policy.TTLSecondsAfterFinished = nil, nil, nil
+	if l.rng.IntN(2) == 0 {
+		policy.BackoffLimit = ptr.To(int32(l.rng.IntN(5)))
+	}
+	if l.rng.IntN(4) == 0 {
+		policy.ActiveDeadlineSeconds = ptr.To(int64(l.rng.IntN(900)))
+	}
+	if l.rng.IntN(2) == 0 {
+		policy.TTLSecondsAfterFinished = ptr.To(int32(l.rng.IntN(600)))
+	}
+}
+
+func (l *life) editPolicies() {
+	l.job.Spec.RunPolicy.CleanPodPolicy = ptr.To([]kubeflowv1.CleanPodPolicy{"", "All", "Running", "None"}[l.rng.IntN(4)])
+	l.job.Spec.SuccessPolicy = ptr.To([]kubeflowv1.SuccessPolicy{"", "AllWorkers"}[l.rng.IntN(2)])
+	l.job.Spec.EnableDynamicWorker = l.rng.IntN(2) == 0
+}
+
+// happen is one thing that the controller does not do.
+func (l *life) happen() {
+	l.now = l.now.Add(time.Duration(l.rng.IntN(20)) * time.Second)
+	switch n := l.rng.IntN(20); n {
+	case 0:
+		l.now = l.now.Add(time.Duration(l.rng.IntN(1000)) * time.Second)
+		l.note("time goes by")
+	case 1:
+		l.job.Spec.RunPolicy.Suspend = ptr.To(!ptr.Deref(l.job.Spec.RunPolicy.Suspend, false))
+		l.note("suspend %v", *l.job.Spec.RunPolicy.Suspend)
+	case 2:
+		for _, t := range replicaTypes {
+			spec := l.job.Spec.TFReplicaSpecs[t]
+			if spec == nil {
+				continue
+			}
+			spec.Replicas = ptr.To(max(0, *spec.Replicas+int32(l.rng.IntN(3))-1))
+		}
+		if chiefs := l.job.Spec.TFReplicaSpecs[chief]; chiefs != nil {
+			chiefs.Replicas = ptr.To(min(1, *chiefs.Replicas))
+		}
+		l.note("scaled")
+	case 3:
+		l.editLimits()
+		l.note("other limits")
+	case 4:
+		if l.rng.IntN(4) == 0 {
+			l.editPolicies()
+			l.note("other policies")
+		}
+	default:
+		if names := sortedNames(l.pods); len(names) > 0 {
+			l.live(l.pods[names[l.rng.IntN(len(names))]])
+		}
+	}
+}
+
+func sortedNames(pods map[string]*corev1.Pod) []string {
+	var names []string
+	for _, pod := range sorted(pods) {
+		names = append(names, pod.Name)
+	}
+	return names
+}
+
+// live is one step in the life of a pod.
+func (l *life) live(old *corev1.Pod) {
+	pod := old.DeepCopy()
+	l.pods[pod.Name] = pod
+	ended := hasEnded(pod)
+	switch n := l.rng.IntN(10); {
+	case pod.DeletionTimestamp != nil && (ended || n < 3):
+		delete(l.pods, pod.Name)
+	case n == 9: // by a drain, a collector, a user
+		terminating(pod)
+	case ended:
+	case pod.Status.Phase == pending:
+		pod.Status.Phase = running
+		if n == 0 {
+			pod.Status.Phase, pod.Status.Reason = failed, "OutOfcpu"
+		}
+	case n < 3 && pod.Spec.RestartPolicy != corev1.RestartPolicyAlways:
+		pod.Status.Phase = succeeded
+		exited(0)(pod)
+	case n < 5:
+		pod.Status.Phase = failed
+		exited([]int32{1, 127, 128, 137, 0}[l.rng.IntN(5)])(pod)
+	case n < 7 && pod.Spec.RestartPolicy != corev1.RestartPolicyNever:
+		restarted(containerRestarts(pod) + 1)(pod)
+		pod.Status.ContainerStatuses = pod.Status.ContainerStatuses[len(pod.Status.ContainerStatuses)-1:]
+	}
+	l.note("%s is %s, going %v", pod.Name, pod.Status.Phase, pod.DeletionTimestamp != nil)
+}
+
+func (l *life) view() *view {
+	v := &view{stored: l.job, pods: l.pods, services: l.services, groups: l.groups, open: map[entry]bool{}, taken: map[entry]bool{}}
+	v.job, v.problems = canonical(l.job)
+	v.roles = rolesFrom(v.job)
+	v.perJob = perJobServices(v, testOptions)
+	return v
+}
+
+// look is one reconcile: its decision is checked and comes true.
+func (l *life) look() {
+	v := l.view()
+	p := decide(v, testOptions, l.now)
+	l.check(v, p)
+	again := *l.job
+	again.Status = p.status
+	l.job = &again
+	second := decide(l.view(), testOptions, l.now)
+	if !isFinished(&v.stored.Status) && isFinished(&p.status) {
+		// The first look after the end cleans up.
+	} else if !equality.Semantic.DeepEqual(p.status, second.status) {
+		l.t.Errorf("H6 a second look (-first +second):\n%s", cmp.Diff(p.status, second.status))
+	}
+	if len(second.events) > 0 {
+		l.t.Errorf("H6 a second look tells %v", second.events)
+	}
+	for _, pod := range slices.Concat(p.restartPods, p.deletePods) {
+		if pod.Status.Phase == pending {
+			delete(l.pods, pod.Name)
+			continue
+		}
+		going := pod.DeepCopy()
+		terminating(going)
+		l.pods[pod.Name] = going
+	}
+	for _, s := range p.deleteServices {
+		delete(l.services, s.Name)
+	}
+	clear(l.groups)
+	if p.createGroup != nil || len(p.deleteGroups) == 0 && len(v.groups) > 0 {
+		l.groups["j"] = newGroupOf(v)
+	}
+	for _, a := range p.createServices {
+		l.services[a.name] = newService(v, a)
+	}
+	for _, n := range p.createPods {
+		pod, err := newPod(v, n, testOptions)
+		if err != nil {
+			l.t.Error(err)
+		}
+		l.made++
+		pod.UID = types.UID(fmt.Sprint("uid-", l.made))
+		pod.Status.Phase = pending
+		l.pods[pod.Name] = pod
+		l.note("made %s", pod.Name)
+	}
+	l.note("%v", describe(p.status))
+}
+
+func (l *life) check(v *view, p *plan) {
+	t, before, status := l.t, &v.stored.Status, &p.status
+	ended := isFinished(status)
+	if isFinished(before) {
+		if !equality.Semantic.DeepEqual(before.Conditions, status.Conditions) {
+			t.Errorf("H1 after the end (-before +after):\n%s", cmp.Diff(before.Conditions, status.Conditions))
+		}
+	}
+	if isTrue(status, kubeflowv1.JobSucceeded) && isTrue(status, kubeflowv1.JobFailed) {
+		t.Error("H1 two ends")
+	}
+	if ended != (status.CompletionTime != nil) {
+		t.Errorf("H2 ended %v, completionTime %v", ended, status.CompletionTime)
+	}
+	isSuspended := ptr.Deref(v.job.Spec.RunPolicy.Suspend, false) || isTrue(status, kubeflowv1.JobSuspended)
+	if !ended && !isSuspended {
+		l.checkCounts(v, status)
+	}
+	l.checkCreations(v, p, ended || isSuspended)
+	if again := decide(v, testOptions, l.now); !equality.Semantic.DeepEqual(p.status, again.status) || !slices.Equal(actions(v, p), actions(v, again)) || p.after != again.after {
+		t.Error("H6 the same world, another decision")
+	}
+	l.checkConditions(status)
+	l.checkFaults(v, p, ended || isSuspended)
+	for _, pod := range slices.Concat(p.deletePods, p.restartPods) {
+		if l.pods[pod.Name] != pod || pod.DeletionTimestamp != nil {
+			t.Errorf("H10 %s is to be deleted", pod.Name)
+		}
+	}
+}
+
+func (l *life) checkCounts(v *view, status *kubeflowv1.JobStatus) {
+	for i := range v.roles {
+		r := &v.roles[i]
+		var want kubeflowv1.ReplicaStatus
+		done := parseIndexes(status.ReplicaStatuses[r.kind].SucceededIndexes)
+		for index := range r.replicas {
+			pod := l.pods[slot{r, index}.name(v.job)]
+			switch {
+			case pod == nil && done[index]:
+				want.Succeeded++
+			case pod == nil:
+			case isActive(pod):
+				want.Active++
+			case pod.Status.Phase == succeeded:
+				want.Succeeded++
+			case pod.Status.Phase == failed:
+				want.Failed++
+			}
+		}
+		got := status.ReplicaStatuses[r.kind]
+		if got.Active != want.Active || got.Succeeded != want.Succeeded || got.Failed != want.Failed {
+			l.t.Errorf("H3 %s: status says %+v, pods %+v", r.kind, *got, want)
+		}
+	}
+}
+
+func (l *life) checkCreations(v *view, p *plan, idle bool) {
+	for name, pod := range l.pods {
+		l.succeeded[name] = l.succeeded[name] || pod.Status.Phase == succeeded
+	}
+	seen := map[string]bool{}
+	for _, n := range p.createPods {
+		name := n.name(v.job)
+		if seen[name] || l.pods[name] != nil {
+			l.t.Errorf("H4 a second %s", name)
+		}
+		seen[name] = true
+		if l.succeeded[name] {
+			l.t.Errorf("H5 %s has succeeded and is run again", name)
+		}
+	}
+	if idle && (len(p.createPods) > 0 || len(p.createServices) > 0 || p.createGroup != nil || p.patchGroup != nil) {
+		l.t.Errorf("H7 %v", actions(v, p))
+	}
+}
+
+func (l *life) checkConditions(status *kubeflowv1.JobStatus) {
+	types := map[kubeflowv1.JobConditionType]bool{}
+	var last time.Time
+	for _, c := range status.Conditions {
+		if types[c.Type] {
+			l.t.Errorf("H8 two conditions %s", c.Type)
+		}
+		types[c.Type] = true
+		if c.LastUpdateTime.Time.Before(last) {
+			l.t.Errorf("H8 %s changed later than what stands after it", c.Type)
+		}
+		last = c.LastUpdateTime.Time
+	}
+	if types[kubeflowv1.JobRunning] && types[kubeflowv1.JobRestarting] {
+		l.t.Error("H8 both Running and Restarting")
+	}
+	if want := stateFrom(status.Conditions); status.State != want {
+		l.t.Errorf("H8 state is %s, want %s", status.State, want)
+	}
+}
+
+func (l *life) checkFaults(v *view, p *plan, idle bool) {
+	sum := func(status *kubeflowv1.JobStatus, t kubeflowv1.ReplicaType) (n int32) {
+		if rs := status.ReplicaStatuses[t]; rs != nil {
+			for _, r := range rs.Restarts {
+				n += r.Faults + r.ContainerRestarts
+			}
+		}
+		return n
+	}
+	for _, t := range replicaTypes {
+		if sum(&v.stored.Status, t) > sum(&p.status, t) {
+			l.t.Errorf("H9 %s has forgotten faults", t)
+		}
+	}
+	if idle {
+		return
+	}
+	if deadline := deadlineOf(&p.status, v.job); backoff(&p.status, v.job) || deadline != nil && !l.now.Before(*deadline) {
+		l.t.Error("H9 beyond its limits and going on")
+	}
+}
+
+func (l *life) note(format string, args ...any) {
+	l.log = append(l.log, fmt.Sprintf(format, args...)+"\n")
+}
