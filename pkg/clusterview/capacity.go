@@ -4,8 +4,10 @@
 package clusterview
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -40,15 +42,38 @@ func (b *Builder) Planner(hosts Hosts, roles []Role) *placement.Planner {
 	if b.planner == nil || len(names) > known {
 		b.names = slices.Sorted(maps.Keys(names))
 		b.planner = placement.NewPlanner(hosts.Tree, b.names, freeOf(hosts, b.names))
+		for host := range hosts.at {
+			b.planner.SetKind(host, kindOf(hosts.Info(host)))
+		}
 		b.stale = b.stale[:0]
 	}
 	for _, host := range b.stale {
 		free := make([]int64, len(b.names))
 		fillFree(free, hosts.Info(host), b.names)
 		b.planner.SetFree(host, free)
+		b.planner.SetKind(host, kindOf(hosts.Info(host)))
 	}
 	b.stale = b.stale[:0]
 	return b.planner
+}
+
+// productLabel is the GPU model, as NVIDIA's feature discovery writes it.
+const productLabel = "nvidia.com/gpu.product"
+
+// kindOf is what uniform roles tell hosts apart by: the GPU model where it is
+// known, and how many devices of each sort the node has ("A100 8x nvidia.com/gpu").
+func kindOf(info fwk.NodeInfo) string {
+	var parts []string
+	if model := info.Node().Labels[productLabel]; model != "" {
+		parts = append(parts, model)
+	}
+	scalars := info.GetAllocatable().GetScalarResources()
+	for _, name := range slices.Sorted(maps.Keys(scalars)) {
+		if n := scalars[name]; n > 0 && placement.IsDevice(string(name)) {
+			parts = append(parts, fmt.Sprintf("%dx %s", n, name))
+		}
+	}
+	return strings.Join(parts, " ")
 }
 
 func addDevices(names map[string]bool, info fwk.NodeInfo) {

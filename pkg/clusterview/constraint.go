@@ -39,6 +39,19 @@ func ConstraintOf(tree *topology.Tree, annotations map[string]string) (placement
 	return constraint, sliceInto(&constraint, tree, annotations)
 }
 
+// UniformOf reads whether all pods of a role that asks for devices must have the
+// same GPU model and shape of node, which they must unless the annotation says false.
+func UniformOf(annotations map[string]string) (bool, error) {
+	value, asked := annotations[tutti.UniformGPUsAnnotation]
+	if !asked || value == "true" {
+		return true, nil
+	}
+	if value == "false" {
+		return false, nil
+	}
+	return false, fmt.Errorf("annotation %s: %q is neither true nor false", tutti.UniformGPUsAnnotation, value)
+}
+
 // sliceInto reads the two annotations that only mean something together.
 func sliceInto(constraint *placement.Constraint, tree *topology.Tree, annotations map[string]string) error {
 	size, sized := annotations[tutti.SliceSizeAnnotation]

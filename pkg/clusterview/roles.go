@@ -16,6 +16,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
+	"github.com/tutti-project/tutti/pkg/placement"
 	"github.com/tutti-project/tutti/pkg/topology"
 )
 
@@ -133,6 +134,16 @@ func requestOf(pod *v1.Pod) map[string]int64 {
 		}
 	}
 	return request
+}
+
+// AsksForDevices says whether the role's pods ask for any device.
+func (r Role) AsksForDevices() bool {
+	for name := range r.Request {
+		if placement.IsDevice(name) {
+			return true
+		}
+	}
+	return false
 }
 
 // Vector is the role's request in the order of the names given.

@@ -101,6 +101,35 @@ func TestResourcesCountDevicesThatNobodyAsksFor(t *testing.T) {
 	}
 }
 
+func TestUniformOf(t *testing.T) {
+	for value, want := range map[string]bool{"true": true, "false": false} {
+		if got, err := UniformOf(map[string]string{tutti.UniformGPUsAnnotation: value}); got != want || err != nil {
+			t.Errorf("%s: %v, %v", value, got, err)
+		}
+	}
+	if got, err := UniformOf(nil); !got || err != nil {
+		t.Errorf("without the annotation: %v, %v", got, err)
+	}
+	if _, err := UniformOf(map[string]string{tutti.UniformGPUsAnnotation: "yes"}); err == nil ||
+		err.Error() != `annotation tutti.dev/uniform-gpus: "yes" is neither true nor false` {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestKindsOfHosts(t *testing.T) {
+	labelled := node("b", "r1")
+	labelled.Labels[productLabel] = "NVIDIA-H100"
+	bare := node("c", "r1")
+	delete(bare.Status.Allocatable, "nvidia.com/gpu")
+	b := NewBuilder(rackLevel)
+	planner := b.Planner(b.Build([]fwk.NodeInfo{infoOf(node("a", "r1")), infoOf(labelled), infoOf(bare)}), nil)
+	for host, want := range []string{"8x nvidia.com/gpu", "NVIDIA-H100 8x nvidia.com/gpu", ""} {
+		if got := planner.KindOf(host); got != want {
+			t.Errorf("host %d is of kind %q, want %q", host, got, want)
+		}
+	}
+}
+
 func TestConstraintOf(t *testing.T) {
 	tree := NewBuilder(rackLevel).Build(nil).Tree // cluster, rack, host
 	cases := map[string]struct {

@@ -63,11 +63,11 @@ func checkQuality(t *testing.T, p Problem, d Decision, full []int) {
 		if d.Level < level {
 			t.Errorf("placed at level %d, but a domain of level %d holds the gang", d.Level, level)
 		}
-		if p.Constraint.SliceSize <= 1 {
+		if p.Constraint.SliceSize <= 1 && p.Kinds == nil {
 			checkFewest(t, p, d, full, level)
 			checkTightest(t, p, d, level)
 		}
-	case p.Constraint.SliceSize <= 1:
+	case p.Constraint.SliceSize <= 1 && p.Kinds == nil:
 		checkExtras(t, p, d, left)
 	}
 }
@@ -108,6 +108,7 @@ func checkPlaced(t *testing.T, p Problem, d Decision) [][]int64 {
 	used := slices.Clone(p.Anchors)
 	for r := range p.Roles {
 		checkSlices(t, p, r, d.Hosts[r])
+		checkKinds(t, p, r, d.Hosts[r])
 		used = append(used, checkRanks(t, p, r, d.Hosts[r], left)...)
 	}
 	for _, h := range used {
@@ -132,6 +133,19 @@ func checkSlices(t *testing.T, p Problem, r int, hosts []int) {
 			if h != Unplaced && p.Tree.DomainOf(h, p.Constraint.SliceLevel) != p.Tree.DomainOf(slice[0], p.Constraint.SliceLevel) {
 				t.Errorf("role %d: a slice is torn: %v", r, hosts)
 			}
+		}
+	}
+}
+
+// checkKinds checks that a uniform role stands on one kind of hosts.
+func checkKinds(t *testing.T, p Problem, r int, hosts []int) {
+	t.Helper()
+	if p.Kinds == nil || !p.Roles[r].Uniform {
+		return
+	}
+	for _, h := range hosts {
+		if h != Unplaced && p.Kinds[h] != p.Kinds[hosts[0]] {
+			t.Errorf("role %d: hosts of several kinds: %v of %v", r, hosts, p.Kinds)
 		}
 	}
 }

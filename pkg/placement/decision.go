@@ -16,6 +16,8 @@ type Decision struct {
 	// required level have room for that are nearest to taking it, the nearest
 	// first. Hosts that were not asked for count as eligible in all but the first.
 	Rejections []Rejection
+	// Kinds is the kind of hosts that each role was planned with, empty for any.
+	Kinds []string // [role]
 	// Exclusions counts the hosts that were asked for and not eligible, by reason.
 	Exclusions []Exclusion
 	// Bounded is set when the search stopped at its limit somewhere. Then "does

@@ -5,6 +5,7 @@ package placement
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -14,8 +15,8 @@ func TestExactPackingAgreesWithTheTwin(t *testing.T) {
 	yes, no, slow := 0, 0, 0
 	for seed := range 10_000 {
 		p := randomProblem(rand.New(rand.NewPCG(uint64(seed), 11)).IntN)
-		p.Constraint.SliceSize = 0
-		pl := newPlan(newCapacity(p.Tree, p.Resources, p.Free), &p)
+		p.Constraint.SliceSize, p.Kinds = 0, nil
+		pl := newPlan(newCapacity(p.Tree, p.Resources, p.Free), &p, slices.Repeat([]int{anyKind}, len(p.Roles)))
 		need, want := make([]int64, len(p.Roles)), make([]int, len(p.Roles))
 		hosts := twinHosts(0, len(p.Free))
 		for r, role := range p.Roles {

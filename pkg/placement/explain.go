@@ -41,6 +41,11 @@ func (d Decision) Explain(p Problem) string {
 	if p.Constraint.SliceSize > 1 {
 		fmt.Fprintf(&b, "; every %d ranks of a role must share a %s", p.Constraint.SliceSize, p.Tree.Levels()[p.Constraint.SliceLevel])
 	}
+	for r, kind := range d.Kinds {
+		if kind != "" {
+			fmt.Fprintf(&b, "; all pods of %s on one kind of host, here %s", p.Roles[r].Name, kind)
+		}
+	}
 	b.WriteString(d.excluded())
 	if d.Bounded {
 		b.WriteString("; the search stopped at its limit, so an arrangement may have been missed")

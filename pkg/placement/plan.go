@@ -43,7 +43,11 @@ import (
 // none up to the required level does the gang go with its minimums, and then
 // pods beyond them are added, nearest first, as long as there is room.
 func Plan(p Problem) Decision {
-	return newCapacity(p.Tree, p.Resources, p.Free).Plan(p)
+	c := newCapacity(p.Tree, p.Resources, p.Free)
+	for h, kind := range p.Kinds {
+		c.SetKind(h, kind)
+	}
+	return c.Plan(p)
 }
 
 func (pl *plan) decide() Decision {
@@ -85,6 +89,13 @@ func (pl *plan) decide() Decision {
 		d.Rejections = pl.reject(minimum)
 	}
 	d.Exclusions = pl.exclusions()
+	for _, kind := range pl.kinds {
+		name := ""
+		if kind != anyKind {
+			name = pl.kindNames[kind]
+		}
+		d.Kinds = append(d.Kinds, name)
+	}
 	return d
 }
 

@@ -26,6 +26,10 @@ type Planner struct {
 	// totals are free amounts, summed up from the first time that a plan needs them on.
 	totals [][][]int64 // [tier but the last][domain][resource]
 
+	kinds     []int // [host] position in kindNames; nil while all hosts are alike
+	kindNames []string
+	ofKind    []int // [kind] how many hosts
+
 	tiers  []stratum // from the cluster to the hosts
 	tierOf []int     // [level]
 
@@ -125,9 +129,21 @@ func (c *Planner) SetFree(host int, free []int64) {
 // problem itself are not looked at.
 func (c *Planner) Plan(p Problem) Decision {
 	p.Tree, p.Resources, p.Free = c.tree, c.resources, c.free
-	pl := newPlan(c, &p)
-	defer pl.release()
-	return pl.decide()
+	defer c.marks.clear()
+	choices, all := c.choices(&p)
+	var best Decision
+	bounded := !all
+	for i, kinds := range choices {
+		pl := newPlan(c, &p, kinds)
+		d := pl.decide()
+		pl.release()
+		bounded = bounded || d.Bounded
+		if i == 0 || betterChoice(d, best) {
+			best = d
+		}
+	}
+	best.Bounded = bounded
+	return best
 }
 
 // totalOf is how much of a resource is free in a domain. O(hosts) once.
@@ -167,7 +183,7 @@ func (c *Planner) devicesIn(free []int64) int64 {
 // tier but the last.
 func (c *Planner) sumUp(of func(host int) int64) [][]int64 {
 	sums := make([][]int64, len(c.tiers)-1)
-	for t := len(sums) - 1; t >= 0; t-- {
+	for t := range slices.Backward(sums) {
 		domains, into := c.tiers[t].domains, make([]int64, len(c.tiers[t].domains))
 		sums[t] = into
 		if t == len(sums)-1 {

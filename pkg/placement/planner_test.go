@@ -46,6 +46,9 @@ func (hy *history) step(t *testing.T, p Problem) Decision {
 	if hy.below(4) == 0 {
 		p.Changes = []Change{{Host: hy.below(len(hy.free)), Free: hy.drawFree()}}
 	}
+	for h := range hy.free {
+		hy.planner.SetKind(h, append(p.Kinds, make([]string, len(hy.free))...)[h])
+	}
 	want, got := Plan(p), hy.planner.Plan(p)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("from scratch, and after changes:\n%s\n%s", diff, draw(p))

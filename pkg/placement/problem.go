@@ -12,6 +12,9 @@ type Problem struct {
 	Resources []string  // names of the entries of every vector below
 	Free      [][]int64 // [host][resource]; negative where a host is overcommitted
 	Roles     []Role
+	// Kinds are what uniform roles tell hosts apart by, such as GPU model and
+	// shape of node; nil where all hosts are alike.
+	Kinds []string // [host]
 
 	Constraint Constraint
 	Anchors    []int // hosts of the gang's members that already run
@@ -33,6 +36,10 @@ type Role struct {
 	Pods    int     // ranks 0 to Pods-1
 	Minimum int     // ranks below it are placed, or the gang is not
 	Request []int64 // [resource], of one pod
+	// Uniform: all pods stand on hosts of one kind, and if Kind is not empty, of
+	// this one, that of pods of the role that run already.
+	Uniform bool
+	Kind    string
 
 	// Eligible says whether a pod of this role may stand on the host at all, and
 	// if not, why. Free capacity is not its business. Plan asks only for hosts

@@ -150,6 +150,12 @@ func randomProblem(below func(int) int) Problem {
 // randomGang draws another gang for the problem's cluster.
 func randomGang(below func(int) int, p Problem) Problem {
 	p.Roles, p.Anchors, p.Constraint = nil, nil, Constraint{}
+	p.Kinds = nil
+	if below(4) == 0 {
+		for range p.Free {
+			p.Kinds = append(p.Kinds, []string{"", "old", "new"}[below(3)])
+		}
+	}
 	for r := range 1 + below(3) {
 		p.Roles = append(p.Roles, randomRole(below, string(rune('a'+r)), len(p.Resources), len(p.Free)))
 	}
@@ -184,6 +190,7 @@ func randomRole(below func(int) int, name string, resources, hosts int) Role {
 	if below(2) == 0 {
 		role.Request[resources-1] = 0 // the devices
 	}
+	role.Uniform = below(2) == 0
 	if below(3) == 0 {
 		no := make([]bool, hosts)
 		for h := range no {
@@ -199,10 +206,10 @@ func draw(p Problem) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v %+v anchors %v\n", p.Resources, p.Constraint, p.Anchors)
 	for h, free := range p.Free {
-		fmt.Fprintf(&b, "host %d: %s free %v\n", h, p.Tree.Describe(p.Tree.DomainOf(h, len(p.Tree.Levels())-1)), free)
+		fmt.Fprintf(&b, "host %d: %s %v free %v\n", h, p.Tree.Describe(p.Tree.DomainOf(h, len(p.Tree.Levels())-1)), p.Kinds, free)
 	}
 	for _, r := range p.Roles {
-		fmt.Fprintf(&b, "role %s: %d pods, minimum %d, request %v", r.Name, r.Pods, r.Minimum, r.Request)
+		fmt.Fprintf(&b, "role %s: %d pods, minimum %d, uniform %t, request %v", r.Name, r.Pods, r.Minimum, r.Uniform, r.Request)
 		for h := range p.Free {
 			if !twinEligible(r, h) {
 				fmt.Fprintf(&b, " not %d", h)

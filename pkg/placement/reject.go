@@ -111,7 +111,7 @@ func (pl *plan) shortage(role int, pods int64, t, k int) Shortage {
 		if request <= 0 {
 			continue
 		}
-		slots, total := pl.supply(d, request, t, k)
+		slots, total := pl.supply(role, d, request, t, k)
 		if slots < scarcest || slots == scarcest && slots < pods && pl.isDevice[d] {
 			scarcest = slots
 			s.Resource, s.Amount = pl.p.Resources[d], max(0, pods*request-total)
@@ -122,23 +122,26 @@ func (pl *plan) shortage(role int, pods int64, t, k int) Shortage {
 
 // supply is what the room has left of one resource in the domain, and how many
 // requests of it the hosts would take, each by itself.
-func (pl *plan) supply(d int, request int64, t, k int) (slots, total int64) {
+func (pl *plan) supply(role, d int, request int64, t, k int) (slots, total int64) {
 	count := func(free []int64, sign int64) {
 		left := max(0, free[d])
 		slots += sign * (left / request)
 		total += sign * left
 	}
 	hosts := pl.hostsOf(t, []int{k})
-	if !pl.keep || t == len(pl.tiers)-1 || hosts.size() <= int(pl.fewHosts) {
+	kind := pl.kinds[role]
+	if !pl.keep || kind != anyKind || t == len(pl.tiers)-1 || hosts.size() <= int(pl.fewHosts) {
 		for h := range hosts.all() {
-			count(pl.room.free(h), 1)
+			if pl.isOfKind(h, kind) {
+				count(pl.room.free(h), 1)
+			}
 		}
 		return slots, total
 	}
 	// The planner's sums, with the hosts that differ from it put right.
 	only := Role{Pods: 1, Request: make([]int64, len(pl.resources))}
 	only.Request[d] = request
-	slots, total = pl.shapeOf(&only).sums[t][k], pl.totalOf(d, t, k)
+	slots, total = pl.shapeOf(&only, anyKind).sums[t][k], pl.totalOf(d, t, k)
 	for _, h := range pl.room.hosts {
 		if hosts.first <= h && h < hosts.last {
 			count(pl.free[h], -1)

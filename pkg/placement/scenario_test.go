@@ -23,11 +23,12 @@ import (
 //	zone-a/r1: n1(8) n[2-4](4)       name(free GPUs); cpu=64 memory=256 pods=110
 //	zone-a: n5(0 cpu=8)              unless said otherwise
 //	not n2 n3: taint gpu=maintenance hosts that are not eligible, and why
+//	kind n4 n5: A100                 hosts of another kind
 //
 //	place gang=g [within=level] [prefer=level] [slices=(4, rack)] [anchors=(n1, n2)] [keep]
-//	worker pods=4 [min=2] [gpu=8] [cpu=1] [memory=1] [on=(n1, n2)]
+//	worker pods=4 [min=2] [gpu=8] [cpu=1] [memory=1] [on=(n1, n2)] [mixed]
 //
-// keep takes the gang's room away from the gangs after it.
+// Roles that ask for GPUs are uniform, but for mixed ones. keep takes the gang's room away from the gangs after it.
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		var s scenario
@@ -52,10 +53,11 @@ type scenario struct {
 	tree *topology.Tree
 	free [][]int64
 	not  map[string]string // host: why it is not eligible
+	kind map[string]string // host
 }
 
 func newScenario(t *testing.T, d *datadriven.TestData) scenario {
-	s := scenario{not: make(map[string]string)}
+	s := scenario{not: make(map[string]string), kind: make(map[string]string)}
 	var levels []topology.Level
 	for _, arg := range d.CmdArgs {
 		for _, name := range arg.Vals {
@@ -66,10 +68,7 @@ func newScenario(t *testing.T, d *datadriven.TestData) scenario {
 	free := make(map[string][]int64)
 	for line := range strings.Lines(d.Input) {
 		left, right, _ := strings.Cut(strings.TrimSpace(line), ":")
-		if names, ok := strings.CutPrefix(left, "not "); ok {
-			for name := range strings.FieldsSeq(names) {
-				s.not[name] = strings.TrimSpace(right)
-			}
+		if s.remark(left, strings.TrimSpace(right)) {
 			continue
 		}
 		labels := make(map[string]string)
@@ -101,6 +100,19 @@ func newScenario(t *testing.T, d *datadriven.TestData) scenario {
 		s.free = append(s.free, free[s.tree.HostName(h)])
 	}
 	return s
+}
+
+// remark reads a line that says something of hosts drawn before.
+func (s *scenario) remark(left, right string) bool {
+	for word, of := range map[string]map[string]string{"not ": s.not, "kind ": s.kind} {
+		if names, ok := strings.CutPrefix(left, word); ok {
+			for name := range strings.FieldsSeq(names) {
+				of[name] = right
+			}
+			return true
+		}
+	}
+	return false
 }
 
 // expand turns n[2-4] into n2, n3 and n4.
@@ -135,6 +147,9 @@ func setAmount(t *testing.T, vector []int64, field string) {
 
 func (s *scenario) place(t *testing.T, d *datadriven.TestData) string {
 	p := Problem{Tree: s.tree, Resources: scenarioResources, Free: s.free}
+	for h := range s.tree.Hosts() {
+		p.Kinds = append(p.Kinds, s.kind[s.tree.HostName(h)])
+	}
 	var gang string
 	for _, arg := range d.CmdArgs {
 		switch arg.Key {
@@ -198,6 +213,7 @@ func (s *scenario) role(t *testing.T, line string) Role {
 	}
 	role := Role{Name: name, Minimum: -1, Request: []int64{1000, 0, 1, 0}}
 	var on []string
+	mixed := false
 	for _, arg := range args {
 		switch arg.Key {
 		case "pods":
@@ -206,10 +222,13 @@ func (s *scenario) role(t *testing.T, line string) Role {
 			role.Minimum, _ = strconv.Atoi(arg.Vals[0])
 		case "on":
 			on = arg.Vals
+		case "mixed":
+			mixed = true
 		default:
 			setAmount(t, role.Request, arg.Key+"="+arg.Vals[0])
 		}
 	}
+	role.Uniform = role.Request[3] > 0 && !mixed
 	if role.Minimum < 0 {
 		role.Minimum = role.Pods
 	}

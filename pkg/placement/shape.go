@@ -11,6 +11,7 @@ const maxShapes = 32
 // shape is what a planner knows of pods with one request vector.
 type shape struct {
 	request []int64
+	kind    int // of hosts that count; anyKind for all
 	// slots of every host for a request that nothing bounds, or else 0.
 	unbound int64
 	device  bool // asks for devices
@@ -23,13 +24,13 @@ type shape struct {
 }
 
 // shapeOf finds or makes the role's shape and brings it up to date.
-func (c *Planner) shapeOf(role *Role) *shape {
+func (c *Planner) shapeOf(role *Role, kind int) *shape {
 	unbound := int64(0)
 	if !slices.ContainsFunc(role.Request, func(n int64) bool { return n > 0 }) {
 		unbound = int64(role.Pods)
 	}
 	i := slices.IndexFunc(c.shapes, func(s *shape) bool {
-		return s.unbound == unbound && slices.Equal(s.request, role.Request)
+		return s.unbound == unbound && s.kind == kind && slices.Equal(s.request, role.Request)
 	})
 	if i >= 0 {
 		s := c.shapes[i]
@@ -41,16 +42,16 @@ func (c *Planner) shapeOf(role *Role) *shape {
 		}
 		c.shapes = slices.Delete(c.shapes, 0, 1)
 	}
-	s := c.newShape(role.Request, unbound)
+	s := c.newShape(role.Request, unbound, kind)
 	c.shapes = slices.Insert(c.shapes, 0, s)
 	c.shapes = c.shapes[:min(len(c.shapes), maxShapes)]
 	return s
 }
 
 // newShape is the plain pass over all hosts.
-func (c *Planner) newShape(request []int64, unbound int64) *shape {
+func (c *Planner) newShape(request []int64, unbound int64, kind int) *shape {
 	s := &shape{
-		request: slices.Clone(request), unbound: unbound, device: c.devicesIn(request) > 0,
+		request: slices.Clone(request), unbound: unbound, kind: kind, device: c.devicesIn(request) > 0,
 		keys: make([]key, len(c.free)), seen: c.dropped + len(c.changed),
 	}
 	s.sums = c.sumUp(func(h int) int64 {
@@ -99,7 +100,11 @@ func (s *shape) keyOf(c *Planner, host int) key {
 	if !s.device && c.devices[host] > 0 {
 		class = classDevices
 	}
-	return newKey(class, slotsIn(c.free[host], s.request, s.unbound), c.devices[host], host)
+	slots := int64(0)
+	if c.isOfKind(host, s.kind) {
+		slots = slotsIn(c.free[host], s.request, s.unbound)
+	}
+	return newKey(class, slots, c.devices[host], host)
 }
 
 // slotsIn is how many pods with the request fit into the free vector, or

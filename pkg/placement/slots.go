@@ -19,6 +19,7 @@ type plan struct {
 	*Planner // shared: only its marks are written to
 
 	p      *Problem
+	kinds  []int    // [role] of hosts that it is planned with
 	shapes []*shape // [role]
 	order  []int    // roles, those that are hardest to place first
 	lead   int      // the role whose slots say how tight a domain is
@@ -61,6 +62,8 @@ type marks struct {
 	asked [][]verdict // [role][host]
 	told  [][]int     // [role] the hosts that were asked
 
+	refused []refusal // by the hosts that were asked
+
 	candidates []candidate // memory for the list of one tier
 }
 
@@ -74,6 +77,7 @@ func (m *marks) grow(roles int) {
 }
 
 func (m *marks) clear() {
+	m.refused = m.refused[:0]
 	for r, hosts := range m.told {
 		for _, h := range hosts {
 			m.asked[r][h] = unasked
@@ -82,28 +86,44 @@ func (m *marks) clear() {
 	}
 }
 
-func newPlan(c *Planner, p *Problem) *plan {
-	pl := &plan{Planner: c, p: p, steps: maxSteps, coverSteps: maxCoverSteps, anchorFirst: math.MaxInt, anchorLast: -1}
+func newPlan(c *Planner, p *Problem, kinds []int) *plan {
+	pl := &plan{Planner: c, p: p, kinds: kinds, steps: maxSteps, coverSteps: maxCoverSteps, anchorFirst: math.MaxInt, anchorLast: -1}
 	for _, h := range p.Anchors {
 		pl.anchorFirst, pl.anchorLast = min(pl.anchorFirst, h), max(pl.anchorLast, h)
 	}
 	pl.shapes = make([]*shape, len(p.Roles))
 	for r := range p.Roles {
-		pl.shapes[r] = c.shapeOf(&p.Roles[r])
+		pl.shapes[r] = c.shapeOf(&p.Roles[r], kinds[r])
 	}
 	c.marks.grow(len(p.Roles))
 	pl.excluded = make(map[int]bool)
 	pl.room = room{pl: pl, row: c.marks.row}
 	pl.addTiers()
 	pl.assume()
+	pl.recall()
 	pl.orderRoles()
 	return pl
 }
 
-// release gives the marks back as they were lent.
+type refusal struct {
+	role, host int
+	reason     string
+}
+
+// release gives the marks back, but for what was asked: the next choice of
+// kinds recalls it.
 func (pl *plan) release() {
 	pl.room.reset()
-	pl.marks.clear()
+	for _, r := range pl.marks.refused {
+		pl.marks.asked[r.role][r.host] = unasked
+	}
+}
+
+// recall takes out what hosts refused when they were planned with other kinds.
+func (pl *plan) recall() {
+	for _, r := range pl.marks.refused {
+		pl.exclude(r.role, r.host, r.reason)
+	}
 }
 
 // addTiers copies the sums that this plan may lower: O(domains x roles).
@@ -180,6 +200,9 @@ func (pl *plan) slotsOf(role, host int) int64 {
 	}
 	if pl.assumed != nil {
 		if free, ok := pl.assumed[host]; ok {
+			if !pl.isOfKind(host, pl.kinds[role]) {
+				return 0
+			}
 			return pl.slotsIn(free, role)
 		}
 	}
@@ -249,6 +272,7 @@ func (pl *plan) mayUse(role, host int) bool {
 		if ok, reason := oracle(host); ok {
 			asked[host] = eligible
 		} else {
+			pl.marks.refused = append(pl.marks.refused, refusal{role, host, reason})
 			pl.exclude(role, host, reason)
 		}
 	}

@@ -14,6 +14,7 @@ func twinFits(p Problem, want []int, hosts []int) bool {
 	for h := range p.Free {
 		free[h] = slices.Clone(p.Free[h])
 	}
+	kinds := make([]string, len(want)) // of the role's first host
 	// Pods of a role are alike, so only assignments with ascending hosts count.
 	var try func(role, pod, from int) bool
 	try = func(role, pod, from int) bool {
@@ -36,6 +37,9 @@ func twinFits(p Problem, want []int, hosts []int) bool {
 			if slice >= 0 && slice != p.Tree.DomainOf(h, p.Constraint.SliceLevel) || !twinEligible(p.Roles[role], h) || !twinHasRoom(p.Roles[role], free[h]) {
 				continue
 			}
+			if !twinIsOfKind(p, role, pod, h, kinds) {
+				continue
+			}
 			twinTake(p.Roles[role], free[h], 1)
 			if try(role, pod+1, i) {
 				return true
@@ -45,6 +49,17 @@ func twinFits(p Problem, want []int, hosts []int) bool {
 		return false
 	}
 	return try(0, 0, 0)
+}
+
+// twinIsOfKind holds a uniform role to the kind of its first host.
+func twinIsOfKind(p Problem, role, pod, host int, kinds []string) bool {
+	if p.Kinds == nil || !p.Roles[role].Uniform {
+		return true
+	}
+	if pod == 0 {
+		kinds[role] = p.Kinds[host]
+	}
+	return kinds[role] == p.Kinds[host]
 }
 
 func twinEligible(r Role, host int) bool {

@@ -43,6 +43,10 @@ func (p *Plugin) gather(ctx context.Context, info fwk.PodGroupInfo, nodes []fwk.
 	if err != nil {
 		return g, err
 	}
+	uniform, err := clusterview.UniformOf(g.group.Annotations)
+	if err != nil {
+		return g, err
+	}
 	roleMinimums, err := clusterview.RoleMinimumsOf(g.group.Annotations)
 	if err != nil {
 		return g, err
@@ -72,9 +76,20 @@ func (p *Plugin) gather(ctx context.Context, info fwk.PodGroupInfo, nodes []fwk.
 		g.problem.Roles = append(g.problem.Roles, placement.Role{
 			Name: role.Name, Pods: len(role.Pods), Minimum: minimum, Request: role.Vector(g.problem.Resources),
 			Eligible: p.eligible(ctx, role, g.hosts),
+			Uniform:  uniform && role.AsksForDevices(), Kind: g.kindOf(role, running),
 		})
 	}
 	return g, nil
+}
+
+// kindOf is the kind of host that pods of the role run on.
+func (g gathered) kindOf(role clusterview.Role, running []*v1.Pod) string {
+	for _, pod := range running {
+		if host, ok := g.hosts.Tree.HostIndex(pod.Spec.NodeName); ok && pod.Labels[kubeflowv1.ReplicaTypeLabel] == role.Type {
+			return g.planner.KindOf(host)
+		}
+	}
+	return ""
 }
 
 // short is how many pods are missing from the queue to reach the minimum.

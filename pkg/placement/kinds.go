@@ -1,0 +1,148 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Kinds: a uniform role stands on hosts of one kind only. Clusters have few
+// kinds, so every choice of one for each uniform role is planned by itself and
+// the best decision is taken.
+
+// maxChoices bounds the choices that are planned.
+const maxChoices = 64
+
+// anyKind stands for no choice.
+const anyKind = -1
+
+// SetKind says what kind of host it is: hosts with different names are not
+// alike to uniform roles. All hosts are of kind "" until then.
+func (c *Planner) SetKind(host int, name string) {
+	if c.kinds == nil {
+		if name == "" {
+			return
+		}
+		c.kinds, c.kindNames, c.ofKind = make([]int, len(c.free)), []string{""}, []int{len(c.free)}
+	}
+	i := slices.Index(c.kindNames, name)
+	if i < 0 {
+		i = len(c.kindNames)
+		c.kindNames, c.ofKind = append(c.kindNames, name), append(c.ofKind, 0)
+	}
+	if c.kinds[host] != i {
+		c.ofKind[c.kinds[host]]--
+		c.ofKind[i]++
+		c.kinds[host], c.shapes = i, nil
+	}
+}
+
+// KindOf is the name given to SetKind.
+func (c *Planner) KindOf(host int) string {
+	if c.kinds == nil {
+		return ""
+	}
+	return c.kindNames[c.kinds[host]]
+}
+
+func (c *Planner) isOfKind(host, kind int) bool { return kind == anyKind || c.kinds[host] == kind }
+
+// choices lists what kinds the roles may be planned with, and says whether that
+// is all. A kind with too few slots for a role's minimum is none of them, unless
+// there is no other.
+func (c *Planner) choices(p *Problem) (list [][]int, all bool) {
+	list, all = [][]int{nil}, true
+	for r := range p.Roles {
+		kinds := c.kindsFor(p, &p.Roles[r])
+		var longer [][]int
+		for _, choice := range list {
+			for _, kind := range kinds {
+				longer = append(longer, append(slices.Clone(choice), kind))
+			}
+		}
+		if len(longer) > maxChoices {
+			longer, all = longer[:maxChoices], false
+		}
+		list = longer
+	}
+	return list, all
+}
+
+func (c *Planner) kindsFor(p *Problem, role *Role) []int {
+	if !role.Uniform || c.kinds == nil {
+		return []int{anyKind}
+	}
+	if role.Kind != "" {
+		return []int{slices.Index(c.kindNames, role.Kind)}
+	}
+	var present []int // by name: the order in which they came is an accident
+	for kind, hosts := range c.ofKind {
+		if hosts > 0 {
+			present = append(present, kind)
+		}
+	}
+	if len(present) == 1 {
+		return []int{anyKind}
+	}
+	slices.SortFunc(present, func(a, b int) int { return cmp.Compare(c.kindNames[a], c.kindNames[b]) })
+	var enough []int
+	largest, most := anyKind, int64(-1)
+	for _, kind := range present {
+		s := c.shapeOf(role, kind)
+		slots := s.slots()
+		for _, change := range p.Changes {
+			if c.isOfKind(change.Host, kind) {
+				slots += slotsIn(change.Free, s.request, s.unbound) - s.keys[change.Host].slots()
+			}
+		}
+		if slots >= int64(role.Minimum) {
+			enough = append(enough, kind)
+		}
+		if slots > most {
+			largest, most = kind, slots
+		}
+	}
+	if len(enough) == 0 {
+		return []int{largest}
+	}
+	return enough
+}
+
+// slots is how many slots the cluster has.
+func (s *shape) slots() int64 {
+	if len(s.sums) > 0 {
+		return s.sums[0][0]
+	}
+	n := int64(0) // the cluster is a single host
+	for _, k := range s.keys {
+		n += k.slots()
+	}
+	return n
+}
+
+// betterChoice compares decisions made with different kinds: pods placed, then
+// how near they are, then hosts; of two refusals that which lacks less.
+func betterChoice(a, b Decision) bool {
+	if a.Hosts == nil || b.Hosts == nil {
+		return a.Hosts != nil || b.Hosts == nil && len(a.Rejections) > 0 && a.Rejections[0].missing() < b.Rejections[0].missing()
+	}
+	return slices.Compare(a.cost(), b.cost()) < 0
+}
+
+func (d Decision) cost() []int {
+	unplaced := 0
+	var hosts []int
+	for _, ranks := range d.Hosts {
+		for _, h := range ranks {
+			if h == Unplaced {
+				unplaced++
+			} else {
+				hosts = append(hosts, h)
+			}
+		}
+	}
+	slices.Sort(hosts)
+	return []int{unplaced, -d.Level, len(slices.Compact(hosts))}
+}
