@@ -25,6 +25,7 @@ type options struct {
 	namespace     string
 	schedulerName string
 	podGroupAPI   string
+	servicePerJob bool
 	domain        string // from the environment
 
 	leaderElect    bool
@@ -79,6 +80,8 @@ func (o *options) flags() cliflag.NamedFlagSets {
 	jobs.StringVar(&o.schedulerName, "scheduler-name", o.schedulerName, "The scheduler of pods whose template names none.")
 	jobs.StringVar(&o.podGroupAPI, "pod-group-api", o.podGroupAPI,
 		"Which PodGroup is made for a TFJob: crd (scheduling.x-k8s.io) or none.")
+	jobs.BoolVar(&o.servicePerJob, "service-per-job", o.servicePerJob,
+		"Make one service for a TFJob instead of one per pod. A TFJob's annotation "+tutti.ServicesAnnotation+" goes before it.")
 
 	api := sets.FlagSet("API server")
 	api.StringVar(&o.kubeconfig, "kubeconfig", o.kubeconfig, "File with the API server's address and credentials. Empty means that of the pod's service account.")

@@ -50,6 +50,7 @@ func run(ctx context.Context, o *options) error {
 		SchedulerName: o.schedulerName,
 		Domain:        o.domain,
 		PodGroups:     o.podGroupAPI == podGroupCRD,
+		ServicePerJob: o.servicePerJob,
 	}, recorder, time.Now)
 	if err != nil {
 		return err

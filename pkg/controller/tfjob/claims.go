@@ -140,7 +140,7 @@ var errTaken = errors.New("an object of this name exists that does not belong to
 
 // tellTaken says so once for each such object.
 func (c *Controller) tellTaken(v *view, kind string, o metav1.Object) {
-	if c.ledger.tell(v.job.UID, o.GetUID()) {
+	if c.ledger.tell(v.job.UID, string(o.GetUID())) {
 		c.send(v.stored, createFailed(kind, o.GetName(), errTaken))
 	}
 }

@@ -185,6 +185,7 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 	for _, o := range v.foreign {
 		c.tellTaken(v, o.kind, o.object)
 	}
+	c.tellTroubles(v)
 	p := decide(v, c.options, now)
 	written, err := c.report(ctx, v, p)
 	if err != nil || p.isIdle() && len(v.adopt) == 0 && len(v.strays) == 0 {

@@ -59,6 +59,10 @@ func podRestarting(pod *corev1.Pod) event {
 	return event{corev1.EventTypeWarning, kubeflowv1.TFJobRestartingReason, fmt.Sprintf("Pod %s failed and is replaced", pod.Name)}
 }
 
+func podInTrouble(pod *corev1.Pod, reason, message string) event {
+	return event{corev1.EventTypeWarning, reason, fmt.Sprintf("Pod %s, %s", pod.Name, message)}
+}
+
 func jobSucceeded(job *kubeflowv1.TFJob) event {
 	return event{corev1.EventTypeNormal, kubeflowv1.TFJobSucceededReason, succeededCondition(job).Message}
 }

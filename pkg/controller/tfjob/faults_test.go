@@ -308,15 +308,7 @@ func (w *world) disturb(rng *rand.Rand, suspends bool, victims string) {
 	case 7:
 		w.kubelet(func(string) bool { return rng.IntN(2) == 0 })
 	case 8:
-		for _, name := range w.podNames() {
-			isRunning := w.objects[resPods][name].(*corev1.Pod).Status.Phase == corev1.PodRunning
-			if isRunning && strings.HasPrefix(name, victims) && rng.IntN(4) == 0 {
-				w.setPhase(name, corev1.PodFailed, exited(137))
-				if strings.HasPrefix(name, "j-worker") {
-					w.killed++
-				}
-			}
-		}
+		w.kill(rng, victims)
 	case 9:
 		switch {
 		case rng.IntN(2) == 0:
@@ -327,6 +319,18 @@ func (w *world) disturb(rng *rand.Rand, suspends bool, victims string) {
 			w.start()
 		case suspends:
 			w.edit(func(job *kubeflowv1.TFJob) { job.Spec.RunPolicy.Suspend = new(rng.IntN(2) == 0) })
+		}
+	}
+}
+
+func (w *world) kill(rng *rand.Rand, victims string) {
+	for _, name := range w.podNames() {
+		isRunning := w.objects[resPods][name].(*corev1.Pod).Status.Phase == corev1.PodRunning
+		if isRunning && strings.HasPrefix(name, victims) && rng.IntN(4) == 0 {
+			w.setPhase(name, corev1.PodFailed, exited(137))
+			if strings.HasPrefix(name, "j-worker") {
+				w.killed++
+			}
 		}
 	}
 }

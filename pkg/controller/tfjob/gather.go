@@ -36,8 +36,8 @@ type view struct {
 	adopt, strays, foreign []claimed
 	taken                  map[entry]bool
 
-	// departed are pods that succeeded and were deleted before any reconcile saw them succeed.
-	departed map[string]bool
+	// departed are pods that are gone, by name, as far as this controller has seen them go.
+	departed map[string]departure
 
 	// open is what the API server was asked for and the caches do not show.
 	open map[entry]bool

@@ -98,19 +98,19 @@ func (l *life) editLimits() {
 	policy := &l.job.Spec.RunPolicy
 	policy.BackoffLimit, policy.ActiveDeadlineSeconds, policy.TTLSecondsAfterFinished = nil, nil, nil
 	if l.rng.IntN(2) == 0 {
-		policy.BackoffLimit = ptr.To(int32(l.rng.IntN(5)))
+		policy.BackoffLimit = new(int32(l.rng.IntN(5)))
 	}
 	if l.rng.IntN(4) == 0 {
-		policy.ActiveDeadlineSeconds = ptr.To(int64(l.rng.IntN(900)))
+		policy.ActiveDeadlineSeconds = new(int64(l.rng.IntN(900)))
 	}
 	if l.rng.IntN(2) == 0 {
-		policy.TTLSecondsAfterFinished = ptr.To(int32(l.rng.IntN(600)))
+		policy.TTLSecondsAfterFinished = new(int32(l.rng.IntN(600)))
 	}
 }
 
 func (l *life) editPolicies() {
-	l.job.Spec.RunPolicy.CleanPodPolicy = ptr.To([]kubeflowv1.CleanPodPolicy{"", "All", "Running", "None"}[l.rng.IntN(4)])
-	l.job.Spec.SuccessPolicy = ptr.To([]kubeflowv1.SuccessPolicy{"", "AllWorkers"}[l.rng.IntN(2)])
+	l.job.Spec.RunPolicy.CleanPodPolicy = new([]kubeflowv1.CleanPodPolicy{"", "All", "Running", "None"}[l.rng.IntN(4)])
+	l.job.Spec.SuccessPolicy = new([]kubeflowv1.SuccessPolicy{"", "AllWorkers"}[l.rng.IntN(2)])
 	l.job.Spec.EnableDynamicWorker = l.rng.IntN(2) == 0
 }
 
@@ -122,7 +122,7 @@ func (l *life) happen() {
 		l.now = l.now.Add(time.Duration(l.rng.IntN(1000)) * time.Second)
 		l.note("time goes by")
 	case 1:
-		l.job.Spec.RunPolicy.Suspend = ptr.To(!ptr.Deref(l.job.Spec.RunPolicy.Suspend, false))
+		l.job.Spec.RunPolicy.Suspend = new(!ptr.Deref(l.job.Spec.RunPolicy.Suspend, false))
 		l.note("suspend %v", *l.job.Spec.RunPolicy.Suspend)
 	case 2:
 		for _, t := range replicaTypes {
@@ -130,10 +130,10 @@ func (l *life) happen() {
 			if spec == nil {
 				continue
 			}
-			spec.Replicas = ptr.To(max(0, *spec.Replicas+int32(l.rng.IntN(3))-1))
+			spec.Replicas = new(max(0, *spec.Replicas+int32(l.rng.IntN(3))-1))
 		}
 		if chiefs := l.job.Spec.TFReplicaSpecs[chief]; chiefs != nil {
-			chiefs.Replicas = ptr.To(min(1, *chiefs.Replicas))
+			chiefs.Replicas = new(min(1, *chiefs.Replicas))
 		}
 		l.note("scaled")
 	case 3:
@@ -247,19 +247,9 @@ func (l *life) look() {
 }
 
 func (l *life) check(v *view, p *plan) {
-	t, before, status := l.t, &v.stored.Status, &p.status
+	t, status := l.t, &p.status
 	ended := isFinished(status)
-	if isFinished(before) {
-		if !equality.Semantic.DeepEqual(before.Conditions, status.Conditions) {
-			t.Errorf("H1 after the end (-before +after):\n%s", cmp.Diff(before.Conditions, status.Conditions))
-		}
-	}
-	if isTrue(status, kubeflowv1.JobSucceeded) && isTrue(status, kubeflowv1.JobFailed) {
-		t.Error("H1 two ends")
-	}
-	if ended != (status.CompletionTime != nil) {
-		t.Errorf("H2 ended %v, completionTime %v", ended, status.CompletionTime)
-	}
+	l.checkEnd(&v.stored.Status, status)
 	isSuspended := ptr.Deref(v.job.Spec.RunPolicy.Suspend, false) || isTrue(status, kubeflowv1.JobSuspended)
 	if !ended && !isSuspended {
 		l.checkCounts(v, status)
@@ -274,6 +264,18 @@ func (l *life) check(v *view, p *plan) {
 		if l.pods[pod.Name] != pod || pod.DeletionTimestamp != nil {
 			t.Errorf("H10 %s is to be deleted", pod.Name)
 		}
+	}
+}
+
+func (l *life) checkEnd(before, status *kubeflowv1.JobStatus) {
+	if isFinished(before) && !equality.Semantic.DeepEqual(before.Conditions, status.Conditions) {
+		l.t.Errorf("H1 after the end (-before +after):\n%s", cmp.Diff(before.Conditions, status.Conditions))
+	}
+	if isTrue(status, kubeflowv1.JobSucceeded) && isTrue(status, kubeflowv1.JobFailed) {
+		l.t.Error("H1 two ends")
+	}
+	if isFinished(status) != (status.CompletionTime != nil) {
+		l.t.Errorf("H2 ended %v, completionTime %v", isFinished(status), status.CompletionTime)
 	}
 }
 

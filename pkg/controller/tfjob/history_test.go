@@ -4,6 +4,8 @@
 package tfjob
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -246,7 +248,7 @@ func TestB04B05WhatHasSucceededIsNeverRunAgain(t *testing.T) {
 		}},
 		"B04 it is deleted before a reconcile sees it": {makeJob(replicas(worker, 2), allWorkers), []step{
 			{"both run", []*corev1.Pod{w(0, running), w(1, running)}, nil, nil, []string{"Created", "Running"}},
-			{"gone", []*corev1.Pod{w(0, running)}, func(v *view) { v.departed = map[string]bool{"j-worker-1": true} }, []string{"update group j"}, []string{"Created", "Running"}},
+			{"gone", []*corev1.Pod{w(0, running)}, func(v *view) { v.departed = map[string]departure{"j-worker-1": {pod: w(1, succeeded)}} }, []string{"update group j"}, []string{"Created", "Running"}},
 			{"another controller", []*corev1.Pod{w(0, running)}, nil, []string{"update group j"}, []string{"Created", "Running"}},
 		}},
 		"a suspension comes between": {makeJob(replicas(worker, 2), allWorkers), []step{
@@ -301,5 +303,91 @@ func TestAGangIsNeverLargerThanWhatMayStillCome(t *testing.T) {
 		if got := newGroupOf(makeView(t, job, tc.pods...)).Spec.MinMember; got != tc.want {
 			t.Errorf("%s: minMember is %d, want %d", name, got, tc.want)
 		}
+	}
+}
+
+// B06: a pod that runs and is being deleted is no failure. When it is gone it is replaced, unless it never is.
+func TestB06PodsThatSomebodyDeletes(t *testing.T) {
+	for name, tc := range map[string]struct {
+		policy kubeflowv1.RestartPolicy
+		phase  corev1.PodPhase // the last that is seen of it
+		own    bool
+		opt    jobOption
+		want   kubeflowv1.JobConditionType
+		pods   int
+	}{
+		"OnFailure: replaced":                          {policy: "OnFailure", phase: running, want: "Running", pods: 70},
+		"ExitCode: replaced, whatever it said":         {policy: "ExitCode", phase: failed, want: "Running", pods: 70},
+		"Never: lost":                                  {policy: "Never", phase: running, want: "Failed", pods: 69},
+		"Never: lost, and its end was seen":            {policy: "Never", phase: failed, want: "Failed", pods: 69},
+		"Never: it had not begun":                      {policy: "Never", phase: pending, want: "Running", pods: 70},
+		"Never: the controller did it":                 {policy: "Never", phase: running, own: true, want: "Running", pods: 70},
+		"Never: a dynamic job goes on and replaces it": {policy: "Never", phase: running, opt: dynamic, want: "Running", pods: 70},
+		"Never: it had succeeded":                      {policy: "Never", phase: succeeded, opt: allWorkers, want: "Running", pods: 69},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			job := makeJob(replicas(worker, 70, tc.policy))
+			if tc.opt != nil {
+				tc.opt(job)
+			}
+			w.put(resJobs, job)
+			look := func() {
+				t.Helper()
+				w.deliverAll()
+				if err := w.reconcile(); err != nil {
+					t.Fatal(err)
+				}
+				w.deliverAll()
+			}
+			look()
+			for _, pod := range w.podNames() {
+				w.setPhase(pod, running)
+			}
+			look()
+			before := w.job().Status.DeepCopy()
+			w.setPhase("j-worker-54", running, terminating)
+			look()
+			if diff := cmp.Diff(before.Conditions, w.job().Status.Conditions); diff != "" {
+				t.Errorf("while it goes (-before +after):\n%s", diff)
+			}
+			if tc.own {
+				w.controller.ledger.enter(job.UID, deletion(kindPod, w.objects[resPods]["j-worker-54"].GetUID()), w.now())
+			}
+			w.setPhase("j-worker-54", tc.phase, terminating)
+			w.remove(resPods, "j-worker-54")
+			look() // its end and its departure are seen at once
+			if got := w.job().Status.State; got != tc.want || len(w.podNames()) != tc.pods {
+				t.Errorf("state is %s and there are %d pods, want %s and %d", got, len(w.podNames()), tc.want, tc.pods)
+			}
+		})
+	}
+}
+
+func TestB30TroublesAreToldOnce(t *testing.T) {
+	w := newWorld(t)
+	w.put(resJobs, makeJob(replicas(worker, 3)))
+	waiting := func(reason string) podOption {
+		return func(pod *corev1.Pod) {
+			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "tensorflow",
+				State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: "because"}}}}
+		}
+	}
+	for _, reason := range []string{"", "ContainerCreating", "ImagePullBackOff", "ImagePullBackOff", "CrashLoopBackOff"} {
+		w.deliverAll()
+		if err := w.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+		w.setPhase("j-worker-1", pending, waiting(reason))
+		w.setPhase("j-worker-2", pending, waiting(reason))
+	}
+	w.deliverAll()
+	if err := w.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	got := slices.DeleteFunc(slices.Clone(w.events.lines), func(line string) bool { return strings.HasPrefix(line, "SuccessfulCreate") })
+	want := []string{"ImagePullBackOff: Pod j-worker-1, container tensorflow: because", "CrashLoopBackOff: Pod j-worker-1, container tensorflow: because"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }

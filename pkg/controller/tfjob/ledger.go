@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -23,10 +25,18 @@ const ledgerTerm = 5 * time.Minute
 type ledger struct {
 	mu   sync.Mutex
 	jobs map[types.UID]map[entry]time.Time
-	// succeeded pods that are gone, by name.
-	succeeded map[types.UID]map[string]bool
-	// told are the UIDs of objects that a job has been told about.
-	told map[types.UID]map[types.UID]bool
+	// asked are the UIDs of what the controller itself has deleted and not seen gone.
+	asked map[types.UID]map[types.UID]bool
+	// gone are pods that ended and were gone before anybody looked, by name.
+	gone map[types.UID]map[string]departure
+	// told is what a job has been told about.
+	told map[types.UID]map[string]bool
+}
+
+// departure is the last that was seen of a pod that succeeded, or that somebody else deleted: its name, phase and exit codes.
+type departure struct {
+	pod *corev1.Pod
+	at  time.Time
 }
 
 // entry is one request: the creation of a name, or the deletion of a UID.
@@ -41,19 +51,20 @@ func deletion(kind string, object types.UID) entry { return entry{kind: kind, go
 
 func newLedger() *ledger {
 	return &ledger{
-		jobs:      map[types.UID]map[entry]time.Time{},
-		succeeded: map[types.UID]map[string]bool{},
-		told:      map[types.UID]map[types.UID]bool{},
+		jobs:  map[types.UID]map[entry]time.Time{},
+		asked: map[types.UID]map[types.UID]bool{},
+		gone:  map[types.UID]map[string]departure{},
+		told:  map[types.UID]map[string]bool{},
 	}
 }
 
 func (l *ledger) enter(job types.UID, e entry, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.jobs[job] == nil {
-		l.jobs[job] = map[entry]time.Time{}
+	put(l.jobs, job, e, now)
+	if e.gone != "" {
+		put(l.asked, job, e.gone, true)
 	}
-	l.jobs[job][e] = now
 }
 
 func (l *ledger) strike(job types.UID, e entry) {
@@ -80,35 +91,45 @@ func (l *ledger) open(job types.UID, now time.Time) map[entry]bool {
 	return open
 }
 
-// witness notes that a pod was gone when it had succeeded. Pods of finished work are what cluster autoscalers and pod collectors delete
-// first.
-func (l *ledger) witness(job types.UID, pod string) {
+// witness notes the last that was seen of a pod that is gone, if it is of interest. Pods of finished work are what cluster autoscalers
+// and pod collectors delete first, and the kubelet takes a deleted pod away as soon as it has ended.
+func (l *ledger) witness(job types.UID, pod *corev1.Pod, ofInterest bool, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.succeeded[job] == nil {
-		l.succeeded[job] = map[string]bool{}
+	own := l.asked[job][pod.UID]
+	delete(l.asked[job], pod.UID)
+	if len(l.asked[job]) == 0 {
+		delete(l.asked, job)
 	}
-	l.succeeded[job][pod] = true
+	if ofInterest && (!own || pod.Status.Phase == corev1.PodSucceeded) {
+		rest := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, UID: pod.UID}}
+		rest.Status.Phase, rest.Status.ContainerStatuses = pod.Status.Phase, pod.Status.ContainerStatuses
+		put(l.gone, job, pod.Name, departure{rest, now})
+	}
 }
 
-func (l *ledger) departed(job types.UID) map[string]bool {
+func (l *ledger) departed(job types.UID) map[string]departure {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return maps.Clone(l.succeeded[job])
+	return maps.Clone(l.gone[job])
 }
 
-// tell tells whether a job has not been told about an object, and notes that it is now.
-func (l *ledger) tell(job, object types.UID) bool {
+// tell tells whether a job has not been told about something, and notes that it is now.
+func (l *ledger) tell(job types.UID, what string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.told[job][object] {
+	if l.told[job][what] {
 		return false
 	}
-	if l.told[job] == nil {
-		l.told[job] = map[types.UID]bool{}
-	}
-	l.told[job][object] = true
+	put(l.told, job, what, true)
 	return true
+}
+
+func put[K comparable, V any](jobs map[types.UID]map[K]V, job types.UID, key K, value V) {
+	if jobs[job] == nil {
+		jobs[job] = map[K]V{}
+	}
+	jobs[job][key] = value
 }
 
 // close forgets a job that is gone.
@@ -116,6 +137,7 @@ func (l *ledger) close(job types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.jobs, job)
-	delete(l.succeeded, job)
+	delete(l.asked, job)
+	delete(l.gone, job)
 	delete(l.told, job)
 }

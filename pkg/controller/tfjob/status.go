@@ -48,7 +48,12 @@ func count(v *view, now time.Time) []roleCount {
 			case pod != nil:
 				counts[i].add(pod, index, now)
 			case !v.open[creation(kindPod, name)]:
-				counts[i].addAbsent(index, v.departed[name], now)
+				last := v.departed[name]
+				counts[i].addAbsent(index, last, now)
+				if isLoss(v, r, last) {
+					counts[i].failed++
+					counts[i].lost = append(counts[i].lost, last.pod)
+				}
 			}
 		}
 	}
@@ -90,8 +95,17 @@ func (c *roleCount) add(pod *corev1.Pod, index int, now time.Time) {
 	}
 }
 
-func (c *roleCount) addAbsent(index int, wasSuccess bool, now time.Time) {
-	if wasSuccess {
+// isLoss tells whether a pod is gone that is not to be replaced: it had started, and somebody deleted it since the job began or was
+// resumed.
+func isLoss(v *view, r *role, last departure) bool {
+	start := v.stored.Status.StartTime
+	return r.spec.RestartPolicy == kubeflowv1.RestartPolicyNever && !isExpendable(v.job, r) &&
+		last.pod != nil && (last.pod.Status.Phase == corev1.PodRunning || last.pod.Status.Phase == corev1.PodFailed) &&
+		start != nil && !last.at.Before(start.Time)
+}
+
+func (c *roleCount) addAbsent(index int, last departure, now time.Time) {
+	if last.pod != nil && last.pod.Status.Phase == corev1.PodSucceeded {
 		c.history.succeeded[index] = true
 	}
 	c.history.noteAbsence(index)
@@ -123,8 +137,12 @@ func (c *roleCount) hasSucceeded(job *kubeflowv1.TFJob) bool {
 
 // hasFailed: the role has lost a pod that the job cannot do without.
 func (c *roleCount) hasFailed(job *kubeflowv1.TFJob) bool {
-	expendable := job.Spec.EnableDynamicWorker && c.role.kind == kubeflowv1.TFJobReplicaTypeWorker
-	return len(c.lost) > 0 && !expendable
+	return len(c.lost) > 0 && !isExpendable(job, c.role)
+}
+
+// isExpendable: a dynamic job goes on without some of its workers.
+func isExpendable(job *kubeflowv1.TFJob, r *role) bool {
+	return job.Spec.EnableDynamicWorker && r.kind == kubeflowv1.TFJobReplicaTypeWorker
 }
 
 // judge moves the status of a job that runs to what its pods say. It returns the events of a final verdict.

@@ -139,8 +139,8 @@ func (c *Controller) objectGone(kind string, obj any) {
 	c.wake(o, func(job types.UID) {
 		c.ledger.strike(job, creation(kind, o.GetName()))
 		c.ledger.strike(job, deletion(kind, o.GetUID()))
-		if pod, ok := o.(*corev1.Pod); ok && pod.Status.Phase == corev1.PodSucceeded && c.isCurrent(pod, job) {
-			c.ledger.witness(job, pod.Name)
+		if pod, ok := o.(*corev1.Pod); ok {
+			c.ledger.witness(job, pod, c.isGoingOn(pod, job), c.now())
 		}
 	})
 }
@@ -170,10 +170,10 @@ func jobReference(o metav1.Object) *metav1.OwnerReference {
 	return ref
 }
 
-// isCurrent tells whether the job that owns an object still exists.
-func (c *Controller) isCurrent(o metav1.Object, owner types.UID) bool {
+// isGoingOn tells whether the job that owns an object exists and has not ended.
+func (c *Controller) isGoingOn(o metav1.Object, owner types.UID) bool {
 	job, err := c.jobs.TFJobs(o.GetNamespace()).Get(metav1.GetControllerOf(o).Name)
-	return err == nil && job.UID == owner
+	return err == nil && job.UID == owner && !isFinished(&job.Status)
 }
 
 // last is the last known state of a deleted object; a relist that missed the deletion wraps it.
