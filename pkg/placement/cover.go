@@ -47,13 +47,33 @@ func (pl *plan) holds(need []int64, t, k int) bool {
 	return pl.fits(need, pl.hostsOf(t, []int{k}), &pl.steps)
 }
 
-// hostsOf lists the hosts of the tier's chosen domains in tree order.
+// hostsOf lists the hosts of the tier's chosen domains in tree order; of several
+// domains, those with room.
 func (pl *plan) hostsOf(t int, chosen []int) span {
 	if len(chosen) == 1 {
 		d := pl.tiers[t].domains[chosen[0]]
 		return span{first: d.First, last: d.Last}
 	}
-	return span{list: pl.within(t, chosen, len(pl.tiers)-1)}
+	list := make([]int, 0, 64)
+	for _, k := range chosen {
+		d := pl.tiers[t].domains[k]
+		for h := d.First; h < d.Last; h++ {
+			if pl.hasSlots(h) {
+				list = append(list, h)
+			}
+		}
+	}
+	return span{list: list}
+}
+
+// hasSlots says whether the empty plan has room on the host for any pod.
+func (pl *plan) hasSlots(host int) bool {
+	for r := range pl.shapes {
+		if pl.slotsOf(r, host) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // within lists the domains of the narrower tier that lie in the chosen ones.
