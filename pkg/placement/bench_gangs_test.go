@@ -5,6 +5,7 @@ package placement
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 )
@@ -15,6 +16,7 @@ import (
 //
 //	BenchmarkPass     the measure: slots of all hosts, nothing else
 //	BenchmarkGang     Plan, from scratch
+//	BenchmarkFirst    a new Planner's first plan, which prepares those to come
 //	BenchmarkChanged  a Planner's plan after ten hosts have changed
 //
 // Loads are those of a gang that fits, or "no": it fits at 80 %, but in no
@@ -144,11 +146,28 @@ func BenchmarkGang(b *testing.B) {
 	}
 }
 
+func BenchmarkFirst(b *testing.B) {
+	for _, c := range gangCases() {
+		if c.hosts != 20_000 || c.no {
+			continue
+		}
+		b.Run(c.String(), func(b *testing.B) {
+			p := c.problem()
+			b.ReportAllocs()
+			for b.Loop() {
+				if d := NewPlanner(p.Tree, p.Resources, slices.Clone(p.Free)).Plan(p); d.Hosts == nil {
+					b.Fatal(d.Explain(p))
+				}
+			}
+		})
+	}
+}
+
 func BenchmarkChanged(b *testing.B) {
 	for _, c := range gangCases() {
 		b.Run(c.String(), func(b *testing.B) {
 			p := c.problem()
-			planner := NewPlanner(p.Tree, p.Resources, append([][]int64(nil), p.Free...))
+			planner := NewPlanner(p.Tree, p.Resources, slices.Clone(p.Free))
 			// Ten hosts are taken and freed in turn, where there is room for that.
 			flip := func(taken bool) {
 				for i := range 10 {
@@ -159,6 +178,7 @@ func BenchmarkChanged(b *testing.B) {
 			if wholeHosts(c.hosts, c.load) < c.pods+10 {
 				b.Skip("no room for changes")
 			}
+			planner.Plan(p)
 			b.ReportAllocs()
 			for n := 0; b.Loop(); n++ {
 				flip(n%2 == 0)
