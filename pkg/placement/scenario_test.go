@@ -25,10 +25,14 @@ import (
 //	not n2 n3: taint gpu=maintenance hosts that are not eligible, and why
 //	kind n4 n5: A100                 hosts of another kind
 //
-//	place gang=g [within=level] [prefer=level] [slices=(4, rack)] [anchors=(n1, n2)] [keep]
+//	place gang=g [within=level] [prefer=level] [slices=(4, rack)] [anchors=(n1, n2)] [keep] [evict]
 //	worker pods=4 [min=2] [gpu=8] [cpu=1] [memory=1] [on=(n1, n2)] [mixed]
 //
-// Roles that ask for GPUs are uniform, but for mixed ones. keep takes the gang's room away from the gangs after it.
+// With evict, gangs that run may have to go: those that a cluster says are there,
+//
+//	runs low n1 n2: gpu=4 priority=1 [gangs=1] [violations=1] [started=7]
+//
+// which is one pod of 4 GPUs on each host. Roles that ask for GPUs are uniform, but for mixed ones. keep takes the gang's room away from the gangs after it.
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		var s scenario
@@ -54,6 +58,9 @@ type scenario struct {
 	free [][]int64
 	not  map[string]string // host: why it is not eligible
 	kind map[string]string // host
+	runs []Victim
+
+	running [][2]string // lines that say what runs
 }
 
 func newScenario(t *testing.T, d *datadriven.TestData) scenario {
@@ -99,11 +106,47 @@ func newScenario(t *testing.T, d *datadriven.TestData) scenario {
 	for h := range s.tree.Hosts() {
 		s.free = append(s.free, free[s.tree.HostName(h)])
 	}
+	for _, line := range s.running {
+		s.run(t, strings.Fields(line[0]), strings.Fields(line[1]))
+	}
 	return s
+}
+
+// run adds something that runs: its name and hosts, and what it has on each.
+func (s *scenario) run(t *testing.T, names, fields []string) {
+	v := Victim{Name: names[0], Cost: Cost{Pods: len(names) - 1}}
+	freed := []int64{1000, 0, 1, 0}
+	for _, field := range fields {
+		key, value, _ := strings.Cut(field, "=")
+		n, _ := strconv.Atoi(value)
+		switch key {
+		case "priority":
+			v.Cost.Priority = n
+		case "gangs":
+			v.Cost.Gangs = n
+		case "violations":
+			v.Cost.Violations = n
+		case "started":
+			v.Cost.Started = int64(n)
+		default:
+			setAmount(t, freed, field)
+		}
+	}
+	for _, h := range s.hosts(t, names[1:]) {
+		v.Frees = append(v.Frees, Change{Host: h, Free: freed})
+		for d, n := range freed {
+			s.free[h][d] -= n
+		}
+	}
+	s.runs = append(s.runs, v)
 }
 
 // remark reads a line that says something of hosts drawn before.
 func (s *scenario) remark(left, right string) bool {
+	if what, ok := strings.CutPrefix(left, "runs "); ok {
+		s.running = append(s.running, [2]string{what, right})
+		return true
+	}
 	for word, of := range map[string]map[string]string{"not ": s.not, "kind ": s.kind} {
 		if names, ok := strings.CutPrefix(left, word); ok {
 			for name := range strings.FieldsSeq(names) {
@@ -164,7 +207,7 @@ func (s *scenario) place(t *testing.T, d *datadriven.TestData) string {
 		case "slices":
 			p.Constraint.SliceSize, _ = strconv.Atoi(arg.Vals[0])
 			p.Constraint.SliceLevel = s.level(t, arg.Vals[1])
-		case "keep":
+		case "keep", "evict":
 		default:
 			d.Fatalf(t, "unknown argument %q", arg.Key)
 		}
@@ -172,18 +215,32 @@ func (s *scenario) place(t *testing.T, d *datadriven.TestData) string {
 	for line := range strings.Lines(d.Input) {
 		p.Roles = append(p.Roles, s.role(t, strings.TrimSpace(line)))
 	}
-	decision := Plan(p)
+	decision, eviction := Plan(p), Eviction{}
+	if d.HasArg("evict") {
+		decision, eviction = PlanWithVictims(p, s.runs)
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", gang, decision.Explain(p))
+	for _, v := range eviction.Victims {
+		fmt.Fprintf(&b, "evicted: %s\n", s.runs[v].Name)
+	}
 	for r := range decision.Hosts {
 		fmt.Fprintf(&b, "%s: %s\n", p.Roles[r].Name, s.ranks(decision.Hosts[r]))
-		for _, h := range decision.Hosts[r] {
-			if d.HasArg("keep") && h != Unplaced {
+	}
+	if d.HasArg("keep") {
+		s.keep(p, decision)
+	}
+	return b.String()
+}
+
+func (s *scenario) keep(p Problem, decision Decision) {
+	for r, ranks := range decision.Hosts {
+		for _, h := range ranks {
+			if h != Unplaced {
 				twinTake(p.Roles[r], s.free[h], 1)
 			}
 		}
 	}
-	return b.String()
 }
 
 func (s *scenario) level(t *testing.T, name string) int {
