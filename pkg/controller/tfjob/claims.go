@@ -39,30 +39,29 @@ type claimed struct {
 // claim completes a view by what is not the job's and bears a name that it needs.
 func (c *Controller) claim(v *view) error {
 	for _, s := range v.slots() {
-		labels := slotLabels(v.job, s)
 		if name := s.name(v.job); v.pods[name] == nil {
-			if err := v.claimName(c.pods, kindPod, name, labels); err != nil {
+			if err := v.claimName(c.pods, kindPod, address{name, &s}); err != nil {
 				return err
 			}
 		}
 	}
 	for _, a := range v.addresses() {
 		if v.services[a.name] == nil {
-			if err := v.claimName(c.services, kindService, a.name, a.labels(v.job)); err != nil {
+			if err := v.claimName(c.services, kindService, a); err != nil {
 				return err
 			}
 		}
 	}
 	if c.groups != nil && v.groups[v.job.Name] == nil {
-		return v.claimName(c.groups, kindPodGroup, v.job.Name, jobLabels(v.job))
+		return v.claimName(c.groups, kindPodGroup, address{name: v.job.Name})
 	}
 	return nil
 }
 
-func (v *view) claimName(objects cache.Indexer, kind, name string, labels map[string]string) error {
-	item, exists, err := objects.GetByKey(v.job.Namespace + "/" + name)
+func (v *view) claimName(objects cache.Indexer, kind string, of address) error {
+	item, exists, err := objects.GetByKey(v.job.Namespace + "/" + of.name)
 	if err != nil {
-		return fmt.Errorf("looking up %s %s/%s: %w", strings.ToLower(kind), v.job.Namespace, name, err)
+		return fmt.Errorf("looking up %s %s/%s: %w", strings.ToLower(kind), v.job.Namespace, of.name, err)
 	}
 	if !exists {
 		return nil
@@ -71,10 +70,10 @@ func (v *view) claimName(objects cache.Indexer, kind, name string, labels map[st
 	if !ok {
 		return nil
 	}
-	v.taken[creation(kind, name)] = true
+	v.taken[creation(kind, of.name)] = true
 	owner := metav1.GetControllerOf(o)
 	switch {
-	case owner == nil && o.GetDeletionTimestamp() == nil && hasLabels(o, labels):
+	case owner == nil && o.GetDeletionTimestamp() == nil && hasLabels(o, of.labels(v.job)):
 		v.adopt = append(v.adopt, claimed{kind, o})
 	case owner != nil && owner.Name == v.job.Name && owner.Kind == kubeflowv1.TFJobKind:
 		// Of a former job of this name: the garbage collector is on its way.

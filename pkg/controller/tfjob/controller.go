@@ -72,7 +72,7 @@ const (
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 30 * time.Second
 	// takenRetry is how long a name that is another's is left alone. Most are seen to become free before.
-	takenRetry = 30 * time.Second
+	takenRetry = 10 * time.Second
 )
 
 // New makes a controller; Start and then Run make it work.

@@ -16,11 +16,14 @@
 // What keeps a job right when caches lag, calls time out or two controllers overlap:
 //
 //	N1  Every object of a job has a name that follows from the job, the role and the index. Nothing can exist twice.
-//	N2  An object belongs to a job if its controller reference has the job's UID. A name alone proves nothing.
+//	N2  An object belongs to a job if its controller reference has the job's UID and it bears the job's labels. A name alone proves
+//	    nothing; claims.go says what becomes of objects at the edge.
 //	N3  Pods are created when every service of the job exists, services when the PodGroup does.
 //	N4  Before a plan is acted upon, the API server has confirmed that the job is still the one that was decided about.
 //	N5  Deletions carry the UID of what they are meant for.
 //	N6  What was asked of the API server and is not in the caches yet is in the ledger and counts as done.
+//	N7  What has to be known of replicas beyond their pods is in the status: which indexes have succeeded, and how often each was
+//	    restarted. A failure counts in the same write that announces the restart, and once, because pods bear their attempt's number.
 //
 // The package must not know how pods are placed; it says what belongs together (PodGroup, labels) and leaves the rest to the
 // scheduler. It reads no flags, environment or wall clock: those come in as values.
