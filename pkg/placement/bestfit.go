@@ -25,6 +25,9 @@ func (k key) class() int   { return int(k >> 61) }
 func (k key) slots() int64 { return maxSlots - int64(k>>37&maxSlots) }
 func (k key) domain() int  { return int(k & maxDomains) }
 
+// equals says whether the keys differ in nothing but the domain.
+func (k key) equals(o key) bool { return k>>21 == o>>21 }
+
 // bestFit takes need slots from as few domains as possible, class by class: the
 // largest as a whole, and at last the smallest that is enough. take may refuse
 // a domain; then the next best is offered. It returns what is still missing.

@@ -42,21 +42,23 @@ func (pl *plan) isSingle(need []int64) bool {
 	return pods == 1 && pl.anchorFirst > pl.anchorLast
 }
 
-// party is the hosts of one domain, of the tier above theirs, that are equal but
-// for what is around them.
+// party is hosts of one domain, of the tier above theirs, that are equal but for
+// what is around them.
 type party struct {
-	hosts  []int
+	domain topology.Domain
+	hosts  []int       // nil if they are still to be found
 	around []tightness // of the domain and those that it is in, outwards
 }
 
 func compareParties(a, b party) int {
-	return cmp.Or(slices.CompareFunc(a.around, b.around, tightness.compare), cmp.Compare(a.hosts[0], b.hosts[0]))
+	return cmp.Or(slices.CompareFunc(a.around, b.around, tightness.compare), cmp.Compare(a.domain.First, b.domain.First))
 }
 
-// placeOnOne puts the gang on one of equal hosts, given in tree order: it breaks
-// into the tightest domain, so that others stay whole.
-func (pl *plan) placeOnOne(need []int64, hosts []int) (fill, bool) {
-	parties := pl.parties(hosts)
+// placeOnOne puts the gang on a host of one of the parties: it breaks into the
+// tightest domain, so that others stay whole. find lists the hosts of a domain
+// where the party does not.
+func (pl *plan) placeOnOne(need []int64, parties []party, find func(topology.Domain) []int) (fill, bool) {
+	pl.lookAround(parties)
 	for i := range parties {
 		switch i {
 		case 0:
@@ -70,7 +72,11 @@ func (pl *plan) placeOnOne(need []int64, hosts []int) (fill, bool) {
 		case 1:
 			slices.SortFunc(parties[1:], compareParties)
 		}
-		for _, h := range parties[i].hosts {
+		hosts := parties[i].hosts
+		if hosts == nil {
+			hosts = find(parties[i].domain)
+		}
+		for _, h := range hosts {
 			if f, ok := pl.place(need, len(pl.tiers)-1, h); ok {
 				return f, true
 			}
@@ -79,35 +85,43 @@ func (pl *plan) placeOnOne(need []int64, hosts []int) (fill, bool) {
 	return nil, false
 }
 
+// parties cuts equal hosts, given in tree order, by domain.
 func (pl *plan) parties(hosts []int) []party {
-	var parties []party
 	above := len(pl.tiers) - 2
-	if above < 1 && len(hosts) > 0 {
-		return append(parties, party{hosts: hosts})
+	if above < 1 { // nothing tells them apart
+		return []party{{hosts: hosts}}
 	}
+	var parties []party
 	for first := 0; first < len(hosts); {
-		k := pl.domainAt(above, hosts[first])
+		d := pl.tiers[above].domains[pl.domainAt(above, hosts[first])]
 		last := first + 1
-		for last < len(hosts) && pl.tiers[above].domains[k].Last > hosts[last] {
+		for last < len(hosts) && hosts[last] < d.Last {
 			last++
 		}
-		parties = append(parties, party{hosts: hosts[first:last]})
+		parties = append(parties, party{domain: d, hosts: hosts[first:last]})
 		first = last
-	}
-	if len(parties) < 2 {
-		return parties
-	}
-	// The cluster is around them all.
-	around := make([]tightness, 0, len(parties)*above)
-	for i := range parties {
-		begin := len(around)
-		for t := above; t > 0; t-- {
-			around = append(around, pl.tightness(t, pl.domainAt(t, parties[i].hosts[0])))
-		}
-		parties[i].around = around[begin:len(around):len(around)]
 	}
 	return parties
 }
+
+func (pl *plan) lookAround(parties []party) {
+	if len(parties) < 2 {
+		return
+	}
+	above := len(pl.tiers) - 2
+	around := make([]tightness, 0, len(parties)*above)
+	for i := range parties {
+		begin := len(around)
+		for t := above; t > 0; t-- { // the cluster is around them all
+			around = append(around, pl.tightness(t, pl.domainAt(t, parties[i].domain.First)))
+		}
+		parties[i].around = around[begin:len(around):len(around)]
+	}
+}
+
+// maxEqual bounds how many equal hosts are listed; of more, the domains are
+// ranked first and their hosts looked for in that order.
+const maxEqual = 128
 
 // searchHosts is the search in the tier of hosts, along the planner's order.
 // Pods without devices prefer hosts with few of them, an order that is kept
@@ -116,31 +130,56 @@ func (pl *plan) searchHosts(need []int64, scope topology.Domain) (fill, bool) {
 	if pl.anchorFirst <= pl.anchorLast {
 		return pl.searchAllHosts(need, scope, 0)
 	}
-	order := pl.shapes[pl.lead].order
-	p, ok := order.fits(classPlain, max(need[pl.lead], 1))
+	holds := func(h int) bool {
+		return scope.First <= h && h < scope.Last && pl.sumsHold(need, len(pl.tiers)-1, h)
+	}
+	shape := pl.shapes[pl.lead]
+	p, ok := shape.order.fits(classPlain, max(need[pl.lead], 1))
 	for ok {
-		// Hosts with equal slots and devices are a stretch of the order; without
-		// domains around them, one at a time will do.
-		k, _ := order.at(p)
-		var equal []int
-		next := k
-		for ; ok && next>>21 == k>>21 && (len(equal) == 0 || len(pl.tiers) > 2); next, ok = order.at(p) {
-			if h := next.domain(); scope.First <= h && h < scope.Last && pl.sumsHold(need, len(pl.tiers)-1, h) {
-				equal = append(equal, h)
+		k, _ := shape.order.at(p)
+		parties, behind := pl.equalTo(k, p, holds)
+		f, placed := pl.placeOnOne(need, parties, func(d topology.Domain) []int {
+			var hosts []int
+			for h := d.First; h < d.Last; h++ {
+				if shape.keys[h].equals(k) && holds(h) {
+					hosts = append(hosts, h)
+				}
 			}
-			p = order.next(p)
-		}
-		if f, ok := pl.placeOnOne(need, equal); ok {
+			return hosts
+		})
+		if placed {
 			return f, true
 		}
-		if !ok || next.class() != k.class() || next.slots() != k.slots() {
-			p, ok = order.fits(classPlain, k.slots()+1)
+		p = behind
+		if next, more := shape.order.at(p); !more || next.class() != k.class() || next.slots() != k.slots() {
+			p, ok = shape.order.fits(classPlain, k.slots()+1)
 		}
 	}
 	if pl.shapes[pl.lead].device {
 		return nil, false
 	}
 	return pl.searchAllHosts(need, scope, 1)
+}
+
+// equalTo lists the hosts with the slots and devices of k, which are a stretch of
+// the order from p on, and returns the place behind them. Without domains around
+// them, one at a time will do.
+func (pl *plan) equalTo(k key, p place, holds func(int) bool) ([]party, place) {
+	order := pl.shapes[pl.lead].order
+	var equal []int
+	for next, ok := k, true; ok && next.equals(k); next, ok = order.at(p) {
+		if len(equal) > maxEqual {
+			return pl.allParties(), order.seek((k | maxDomains) + 1)
+		}
+		if len(equal) > 0 && len(pl.tiers) == 2 {
+			break
+		}
+		if h := next.domain(); holds(h) {
+			equal = append(equal, h)
+		}
+		p = order.next(p)
+	}
+	return pl.parties(equal), p
 }
 
 // searchAllHosts compares all hosts of the scope that have so many devices.
@@ -160,9 +199,19 @@ func (pl *plan) searchAllHosts(need []int64, scope topology.Domain, devices int6
 			}
 			return c.tight == best
 		})
-		if f, ok := pl.placeOnOne(need, equal); ok {
+		if f, ok := pl.placeOnOne(need, pl.parties(equal), nil); ok {
 			return f, true
 		}
 	}
 	return nil, false
+}
+
+// allParties is one of every domain above the hosts, which are still to be found.
+func (pl *plan) allParties() []party {
+	above := pl.tiers[len(pl.tiers)-2]
+	parties := make([]party, len(above.domains))
+	for k, d := range above.domains {
+		parties[k].domain = d
+	}
+	return parties
 }
