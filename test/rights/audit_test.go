@@ -20,6 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	schedulingv1alpha1 "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
@@ -38,6 +39,7 @@ var withoutRequest = []string{
 // roles grant.
 func TestEveryRightIsUsedAndNoneIsMissing(t *testing.T) {
 	namespace := newNamespace(t)
+	isOrphaned(t, namespace)
 	blockedByOthers(t, namespace)
 	sizeOfGangChanges(t, namespace)
 	endsAndIsCleanedUp(t, namespace)
@@ -117,19 +119,40 @@ func blockedByOthers(t *testing.T, namespace string) {
 	eventually(t, "nothing is in the way", inState(namespace, "blocked", kubeflowv1.JobRunning))
 }
 
-// failedToCreate waits for the second event of its kind, which is a change of
-// the first.
 func failedToCreate(namespace, kind string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		events, err := stage.Client.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=FailedCreate" + kind})
+		if err == nil && len(events.Items) == 0 {
+			err = fmt.Errorf("no event that a %s could not be created", kind)
+		}
+		return err
+	}
+}
+
+// isOrphaned: somebody takes a pod and a service from a job, and the job takes
+// them back. It has enough pods for their events to be drawn together.
+func isOrphaned(t *testing.T, namespace string) {
+	job := newJob("orphaned", nil)
+	job.Spec.TFReplicaSpecs[kubeflowv1.TFJobReplicaTypeWorker].Replicas = new(int32(12))
+	create(t, namespace, job)
+	eventually(t, "it runs", inState(namespace, "orphaned", kubeflowv1.JobRunning))
+	pods, services := stage.Client.CoreV1().Pods(namespace), stage.Client.CoreV1().Services(namespace)
+	alone := []byte(`{"metadata":{"ownerReferences":null}}`)
+	_, err := pods.Patch(t.Context(), "orphaned-worker-1", types.MergePatchType, alone, metav1.PatchOptions{})
+	must(t, err)
+	_, err = services.Patch(t.Context(), "orphaned-worker-1", types.MergePatchType, alone, metav1.PatchOptions{})
+	must(t, err)
+	eventually(t, "it has them back", func(ctx context.Context) error {
+		pod, err := pods.Get(ctx, "orphaned-worker-1", metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
-		if len(events.Items) == 0 || events.Items[0].Count < 2 {
-			return fmt.Errorf("no two events that a %s could not be created", kind)
+		service, err := services.Get(ctx, "orphaned-worker-1", metav1.GetOptions{})
+		if err == nil && (len(pod.OwnerReferences) == 0 || len(service.OwnerReferences) == 0) {
+			err = errors.New("an orphan is left")
 		}
-		return nil
-	}
+		return err
+	})
 }
 
 func sizeOfGangChanges(t *testing.T, namespace string) {

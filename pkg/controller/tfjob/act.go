@@ -132,7 +132,7 @@ func create[T metav1.Object](ctx context.Context, c *Controller, v *view, object
 				return nil
 			}
 			c.ledger.strike(v.job.UID, asked)
-			return c.refuse(ctx, v, claimed{kind, there})
+			return c.refuse(ctx, v, claimed{kind, there}, o)
 		}
 	}
 	c.ledger.strike(v.job.UID, asked)
@@ -143,9 +143,14 @@ func create[T metav1.Object](ctx context.Context, c *Controller, v *view, object
 	return fmt.Errorf("creating %s %s/%s: %w", strings.ToLower(kind), o.GetNamespace(), o.GetName(), err)
 }
 
-// refuse deals with an object in the place of one to create. The caches hold what bears the controller's label, so it bears none.
-func (c *Controller) refuse(ctx context.Context, v *view, o claimed) error {
+// refuse deals with an object in the place of the one that is wanted. The caches hold what bears the controller's label, so it bears
+// none. A PodGroup of the job's without labels is one that training-operator made, and is brought in step.
+func (c *Controller) refuse(ctx context.Context, v *view, o claimed, wanted metav1.Object) error {
 	if belongsTo(o.object, v.job) {
+		is, isGroup := o.object.(*schedulingv1alpha1.PodGroup)
+		if want, ok := wanted.(*schedulingv1alpha1.PodGroup); ok && isGroup {
+			return c.updateGroup(ctx, v, podGroupPatch(is, want))
+		}
 		if err := c.release(ctx, v, o); err != nil {
 			return err
 		}

@@ -28,6 +28,9 @@ import (
 //	nobody          no             another's, and its name is taken
 //	another UID     whatever       another's, and its name is taken
 //
+// A PodGroup is the job's by its UID alone: training-operator gave it no labels, and nobody takes it out of a job by them. Labels that
+// it lacks are added.
+//
 // A name that is taken is asked for again when it has become free. An orphan is only adopted under a name that the job would give.
 
 // claimed is an object whose owner is to change.

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	schedulingv1alpha1 "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
 )
@@ -132,7 +133,7 @@ func TestAJobTakesBackWhatWasOrphaned(t *testing.T) {
 }
 
 func TestWhatNoLongerMatchesIsReleased(t *testing.T) {
-	for _, resource := range resources[1:] {
+	for _, resource := range []string{resPods, resServices} {
 		for label, isSeen := range map[string]bool{
 			"training.kubeflow.org/job-name":      true,
 			"training.kubeflow.org/operator-name": false, // it leaves the caches with this label
@@ -145,7 +146,7 @@ func TestWhatNoLongerMatchesIsReleased(t *testing.T) {
 					t.Fatal(err)
 				}
 				w.deliverAll()
-				name := map[string]string{resPods: "j-ps-0", resServices: "j-ps-0", resGroups: "j"}[resource]
+				const name = "j-ps-0"
 				taken := w.objects[resource][name].DeepCopyObject().(apiObject)
 				labels := merged(taken.GetLabels(), nil)
 				delete(labels, label)
@@ -175,5 +176,30 @@ func TestWhatNoLongerMatchesIsReleased(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// training-operator gives a PodGroup no labels; the caches do not show it.
+func TestAPodGroupOfTrainingOperatorIsTakenOver(t *testing.T) {
+	w := newWorld(t)
+	w.put(resJobs, gangJob(kubeflowv1.CleanPodPolicyAll))
+	theirs := newGroupOf(makeView(t, w.job()))
+	theirs.Labels, theirs.UID, theirs.Spec.MinMember = map[string]string{"mine": "too"}, "group-1", 1
+	w.put(resGroups, theirs)
+	w.seen[resGroups]++
+	w.deliverAll()
+	if err := w.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	live := w.objects[resGroups]["j"].(*schedulingv1alpha1.PodGroup)
+	if live.UID != "group-1" || !isOwn(live, w.job()) || live.Labels["mine"] != "too" || live.Spec.MinMember != 4 {
+		t.Errorf("got %+v", live)
+	}
+	if len(w.podNames()) != 4 {
+		t.Errorf("pods %v", w.podNames())
+	}
+	w.settle()
+	if diff := cmp.Diff(wantEnd[kubeflowv1.CleanPodPolicyAll], w.end()); diff != "" {
+		t.Errorf("end (-want +got):\n%s", diff)
 	}
 }

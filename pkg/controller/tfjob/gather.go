@@ -87,9 +87,10 @@ func owned[T dependent[T]](objects cache.Indexer, v *view, kind string, now time
 		return nil, fmt.Errorf("looking up the objects of kind %s that belong to TFJob %s/%s: %w", kind, v.stored.Namespace, v.stored.Name, err)
 	}
 	found := make(map[string]T, len(items))
+	labels := jobLabels(v.job)
 	for _, item := range items {
 		o := item.(T)
-		if !hasLabels(o, jobLabels(v.job)) {
+		if kind != kindPodGroup && !hasLabels(o, labels) {
 			if o.GetDeletionTimestamp() == nil {
 				v.strays = append(v.strays, claimed{kind, o})
 			}

@@ -132,6 +132,9 @@ func podGroupPatch(is, want *schedulingv1alpha1.PodGroup) []byte {
 	if !equality.Semantic.DeepEqual(is.Annotations, annotations) {
 		operations = append(operations, operation{"add", "/metadata/annotations", annotations})
 	}
+	if !hasLabels(is, want.Labels) {
+		operations = append(operations, operation{"add", "/metadata/labels", merged(is.Labels, want.Labels)})
+	}
 	if !equality.Semantic.DeepEqual(is.Spec, want.Spec) {
 		operations = append(operations, operation{"replace", "/spec", want.Spec})
 	}

@@ -264,6 +264,11 @@ func (w *world) patchGroup(a clienttesting.PatchActionImpl) (apiObject, error) {
 			if string(op.Value) != strconv.Quote(live.ResourceVersion) {
 				return nil, apierrors.NewConflict(group(a), a.Name, fmt.Errorf("modified"))
 			}
+		case "/metadata/labels":
+			live.Labels = nil
+			if err := json.Unmarshal(op.Value, &live.Labels); err != nil {
+				return nil, err
+			}
 		case "/spec":
 			live.Spec = schedulingv1alpha1.PodGroupSpec{}
 			if err := json.Unmarshal(op.Value, &live.Spec); err != nil {
