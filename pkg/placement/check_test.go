@@ -39,6 +39,7 @@ func check(t *testing.T, p Problem) Decision {
 		return d
 	}
 	if !fits {
+		checkWider(t, p, d, minimum)
 		if p.Constraint.SliceSize <= 1 {
 			checkRejections(t, p, d, minimum)
 		}
@@ -69,6 +70,17 @@ func checkQuality(t *testing.T, p Problem, d Decision, full []int) {
 		}
 	case p.Constraint.SliceSize <= 1 && p.Kinds == nil:
 		checkExtras(t, p, d, left)
+	}
+}
+
+// checkWider checks that the narrowest level is named that would do.
+func checkWider(t *testing.T, p Problem, d Decision, minimum []int) {
+	t.Helper()
+	from := p.Constraint.Required - 1
+	p.Constraint.Required = 0
+	level, fits := twinLevel(p, minimum, from)
+	if fits = fits && slices.ContainsFunc(minimum, positive); fits != (d.Wider != nil) || fits && d.Wider.Level != level {
+		t.Errorf("%+v would take the gang, but one of level %d (%v) does", d.Wider, level, fits)
 	}
 }
 

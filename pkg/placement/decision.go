@@ -3,6 +3,8 @@
 
 package placement
 
+import "github.com/tutti-project/tutti/pkg/topology"
+
 // Unplaced stands for the host of a rank beyond the minimum that found no room.
 const Unplaced = -1
 
@@ -16,6 +18,9 @@ type Decision struct {
 	// required level have room for that are nearest to taking it, the nearest
 	// first. Hosts that were not asked for count as eligible in all but the first.
 	Rejections []Rejection
+	// Wider is the narrowest domain, wider than the required level allows, that
+	// would take the minimum; nil if none does or the gang is placed.
+	Wider *topology.Domain
 	// Kinds is the kind of hosts that each role was planned with, empty for any.
 	Kinds []string // [role]
 	// Exclusions counts the hosts that were asked for and not eligible, by reason.

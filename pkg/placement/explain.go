@@ -46,6 +46,9 @@ func (d Decision) Explain(p Problem) string {
 			fmt.Fprintf(&b, "; all pods of %s on one kind of host, here %s", p.Roles[r].Name, kind)
 		}
 	}
+	if d.Wider != nil {
+		fmt.Fprintf(&b, "; %s would take it", p.Tree.Describe(d.Wider.ID))
+	}
 	b.WriteString(d.excluded())
 	if d.Bounded {
 		b.WriteString("; the search stopped at its limit, so an arrangement may have been missed")

@@ -6,6 +6,8 @@ package placement
 import (
 	"cmp"
 	"slices"
+
+	"github.com/tutti-project/tutti/pkg/topology"
 )
 
 // Kinds: a uniform role stands on hosts of one kind only. Clusters have few
@@ -129,6 +131,14 @@ func betterChoice(a, b Decision) bool {
 		return a.Hosts != nil || b.Hosts == nil && len(a.Rejections) > 0 && a.Rejections[0].missing() < b.Rejections[0].missing()
 	}
 	return slices.Compare(a.cost(), b.cost()) < 0
+}
+
+// narrowerOf is the domain of the narrower level; nil is wider than any.
+func narrowerOf(a, b *topology.Domain) *topology.Domain {
+	if a == nil || b != nil && b.Level > a.Level {
+		return b
+	}
+	return a
 }
 
 func (d Decision) cost() []int {

@@ -89,6 +89,9 @@ func (pl *plan) decide() Decision {
 		d.Rejections = pl.reject(minimum)
 	}
 	d.Exclusions = pl.exclusions()
+	if !ok {
+		d.Wider = pl.wider(minimum) // who refuses elsewhere is no reason here
+	}
 	for _, kind := range pl.kinds {
 		name := ""
 		if kind != anyKind {

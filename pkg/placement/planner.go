@@ -133,16 +133,21 @@ func (c *Planner) Plan(p Problem) Decision {
 	choices, all := c.choices(&p)
 	var best Decision
 	bounded := !all
+	var wider *topology.Domain
 	for i, kinds := range choices {
 		pl := newPlan(c, &p, kinds)
 		d := pl.decide()
 		pl.release()
 		bounded = bounded || d.Bounded
+		wider = narrowerOf(wider, d.Wider)
 		if i == 0 || betterChoice(d, best) {
 			best = d
 		}
 	}
 	best.Bounded = bounded
+	if best.Hosts == nil {
+		best.Wider = wider
+	}
 	return best
 }
 

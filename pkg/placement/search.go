@@ -78,6 +78,22 @@ func (pl *plan) placeFirst(need []int64, t int, candidates []candidate) (fill, b
 	return nil, false
 }
 
+// wider finds the domain that would take the gang if the required level did not
+// forbid it. That it finds none is no proof.
+func (pl *plan) wider(need []int64) *topology.Domain {
+	bounded := pl.bounded
+	defer func() { pl.bounded = bounded }()
+	for t := pl.tierOf[pl.p.Constraint.Required] - 1; t >= 0; t-- {
+		f, ok := pl.placeFirst(need, t, pl.candidates(need, t, pl.whole()))
+		for r := range f {
+			if ok && len(f[r]) > 0 {
+				return &pl.tiers[t].domains[pl.domainAt(t, f[r][0].host)]
+			}
+		}
+	}
+	return nil
+}
+
 func compareCandidates(a, b candidate) int {
 	return cmp.Or(cmp.Compare(a.spread, b.spread), a.tight.compare(b.tight), cmp.Compare(a.domain, b.domain))
 }

@@ -300,10 +300,11 @@ func (pl *plan) exclude(role, host int, reason string) {
 
 // exclusions returns the reasons met so far, the most frequent first.
 func (pl *plan) exclusions() []Exclusion {
-	slices.SortFunc(pl.reasons, func(a, b Exclusion) int {
+	reasons := slices.Clone(pl.reasons)
+	slices.SortFunc(reasons, func(a, b Exclusion) int {
 		return cmp.Or(cmp.Compare(b.Hosts, a.Hosts), cmp.Compare(a.Reason, b.Reason))
 	})
-	return pl.reasons
+	return reasons
 }
 
 // whole is the cluster as a domain.
