@@ -4,10 +4,13 @@
 package integration
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/tutti-project/tutti/test/controlplane"
 )
@@ -44,6 +47,12 @@ func TestCRDsAcceptAndRefuse(t *testing.T) {
 func judge(t *testing.T, plane *controlplane.ControlPlane, file string, valid bool) {
 	versions, err := controlplane.ObjectsFromFile(file)
 	must(t, err)
+	// Cases may share a name: what one stores must be gone for the next.
+	t.Cleanup(func() {
+		if err := plane.Delete(context.WithoutCancel(t.Context()), "default", versions[0]); err != nil && !apierrors.IsNotFound(err) {
+			t.Error(err)
+		}
+	})
 	last := len(versions) - 1
 	for _, version := range versions[:last] {
 		must(t, plane.Store(t.Context(), "default", version))
