@@ -73,7 +73,9 @@ allocates what arrives; more than the load in the window is gangs that had to wa
 
 What the planner does for these figures, beyond the tightest domain: a gang of one pod goes to the tightest host anywhere,
 not into the tightest leaf; of equal hosts it takes one in the tightest leaf; and of leaves with room it counts the large
-ones as looser, for they alone will hold a large gang once they are free.
+ones as looser, for they alone will hold a large gang once they are free. How much looser was chosen on ten orders of the
+trace, the four of these tables among them, and confirmed on twelve others: at 95 % and with a leaf required the 95th
+percentile of the wait was 17.7 h, against 31.9 h for best-fit counts.
 `)
 	fmt.Fprintf(&b, "\n![Leaves per gang, waits and room for large gangs](%s)\n", filepath.Base(chart))
 	for _, s := range settings {
