@@ -78,12 +78,7 @@ func (pl *plan) decide() Decision {
 	}
 	d := Decision{Bounded: pl.bounded}
 	if ok {
-		d.Hosts = found.ranks(p.Roles)
-		if pl.sliced(0) {
-			for r := range d.Hosts {
-				d.Hosts[r] = pl.slicesInOrder(d.Hosts[r])
-			}
-		}
+		d.Hosts = pl.settle(found, full)
 		d.Level, d.Domain = pl.enclosing(d.Hosts)
 	} else {
 		d.Rejections = pl.reject(minimum)
@@ -100,6 +95,34 @@ func (pl *plan) decide() Decision {
 		d.Kinds = append(d.Kinds, name)
 	}
 	return d
+}
+
+// settle moves the servers and gives out the ranks.
+func (pl *plan) settle(found fill, full []int64) [][]int {
+	if pl.sliced(0) {
+		hosts := found.ranks(pl.p.Roles)
+		for r := range hosts {
+			hosts[r] = pl.slicesInOrder(hosts[r])
+		}
+		return hosts
+	}
+	if found.holds(full) {
+		pl.spreadServers(found) // or what has no room yet might have some then
+	}
+	return found.ranks(pl.p.Roles)
+}
+
+// holds says whether so many pods of each role are placed.
+func (f fill) holds(need []int64) bool {
+	for r, n := range need {
+		for _, s := range f[r] {
+			n -= s.pods
+		}
+		if n > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // ranks spreads each role's ranks over its hosts in tree order.

@@ -36,6 +36,9 @@ type Role struct {
 	Pods    int     // ranks 0 to Pods-1
 	Minimum int     // ranks below it are placed, or the gang is not
 	Request []int64 // [resource], of one pod
+	// Serves: its pods are parameter servers, which exchange data with all pods
+	// of the roles that do not serve.
+	Serves bool
 	// Uniform: all pods stand on hosts of one kind, and if Kind is not empty, of
 	// this one, that of pods of the role that run already.
 	Uniform bool

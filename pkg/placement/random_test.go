@@ -190,7 +190,7 @@ func randomRole(below func(int) int, name string, resources, hosts int) Role {
 	if below(2) == 0 {
 		role.Request[resources-1] = 0 // the devices
 	}
-	role.Uniform = below(2) == 0
+	role.Uniform, role.Serves = below(2) == 0, below(3) == 0
 	if below(3) == 0 {
 		no := make([]bool, hosts)
 		for h := range no {

@@ -285,6 +285,7 @@ func (s *scenario) role(t *testing.T, line string) Role {
 			setAmount(t, role.Request, arg.Key+"="+arg.Vals[0])
 		}
 	}
+	role.Serves = name == "ps"
 	role.Uniform = role.Request[3] > 0 && !mixed
 	if role.Minimum < 0 {
 		role.Minimum = role.Pods

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
@@ -76,11 +77,14 @@ func (p *Plugin) gather(ctx context.Context, info fwk.PodGroupInfo, nodes []fwk.
 		g.problem.Roles = append(g.problem.Roles, placement.Role{
 			Name: role.Name, Pods: len(role.Pods), Minimum: minimum, Request: role.Vector(g.problem.Resources),
 			Eligible: p.eligible(ctx, role, g.hosts),
-			Uniform:  uniform && role.AsksForDevices(), Kind: g.kindOf(role, running),
+			Uniform:  uniform && role.AsksForDevices(), Kind: g.kindOf(role, running), Serves: role.Type == serverType,
 		})
 	}
 	return g, nil
 }
+
+// serverType is the replica type of parameter servers, as in the label.
+var serverType = strings.ToLower(string(kubeflowv1.TFJobReplicaTypePS))
 
 // kindOf is the kind of host that pods of the role run on.
 func (g gathered) kindOf(role clusterview.Role, running []*v1.Pod) string {
