@@ -9,8 +9,6 @@ import (
 	"net/http"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
@@ -20,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/filters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/cert"
 )
@@ -61,9 +60,8 @@ func guard(handler http.Handler, config *rest.Config) (http.Handler, error) {
 }
 
 func guarded(handler http.Handler, authn authenticator.Request, authz authorizer.UnconditionalAuthorizer) http.Handler {
-	codecs := serializer.NewCodecFactory(runtime.NewScheme())
-	handler = filters.WithAuthorization(handler, authz, codecs)
-	handler = filters.WithAuthentication(handler, authn, filters.Unauthorized(codecs), nil, nil)
+	handler = filters.WithAuthorization(handler, authz, scheme.Codecs)
+	handler = filters.WithAuthentication(handler, authn, filters.Unauthorized(scheme.Codecs), nil, nil)
 	handler = filters.WithRequestInfo(handler, &request.RequestInfoFactory{})
 	return filters.WithCacheControl(handler)
 }

@@ -97,9 +97,17 @@ func newClients(config *rest.Config, o *options) (clients tfjob.Clients, err err
 	return clients, nil
 }
 
+// Events tell people what happened: soon, but not at the cost of what is to happen.
+const (
+	eventsPerSecond = 20
+	eventsAtOnce    = 100
+)
+
 // newRecorder sends events about TFJobs. A job of many pods has many events of one reason; those must not use up the allowance of the
 // others, so each reason has its own.
 func newRecorder(ctx context.Context, config *rest.Config) (recorder record.EventRecorder, flush func(), err error) {
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = eventsPerSecond, eventsAtOnce
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a client for events: %w", err)

@@ -16,8 +16,8 @@ import (
 // Flags of training-operator that its manifests may carry. Those with a meaning here have their names among ours, or are
 // translated; the others are accepted, so that a manifest need not change, and say that they do nothing.
 
-// scheme is the one kind of job that is served.
-var scheme = strings.ToLower(kubeflowv1.TFJobKind)
+// kind is the one kind of job that is served.
+var kind = strings.ToLower(kubeflowv1.TFJobKind)
 
 // ignored are flags without a meaning, and why.
 var ignored = []struct {
@@ -40,7 +40,7 @@ var ignored = []struct {
 
 // upstreamFlags declares them.
 func (o *options) upstreamFlags(set *pflag.FlagSet) {
-	set.StringSliceVar(&o.schemes, "enable-scheme", nil, "The kinds of jobs to serve. Only "+scheme+" is there.")
+	set.StringSliceVar(&o.schemes, "enable-scheme", nil, "The kinds of jobs to serve. Only "+kind+" is there.")
 	set.StringVar(&o.gangScheduler, "gang-scheduler-name", "",
 		"The same as --scheduler-name; none is --pod-group-api=none with the cluster's own scheduler.")
 	for _, flag := range ignored {
@@ -66,9 +66,9 @@ func ignoredFlags(set *pflag.FlagSet) (warnings []string) {
 // translate turns upstream's settings into ours. Empty is as if the flag were not given: where upstream makes no gangs then,
 // gangs are what Tutti is for.
 func (o *options) translate() error {
-	others := slices.DeleteFunc(slices.Clone(o.schemes), func(s string) bool { return strings.EqualFold(s, scheme) })
+	others := slices.DeleteFunc(slices.Clone(o.schemes), func(s string) bool { return strings.EqualFold(s, kind) })
 	if len(others) > 0 {
-		return fmt.Errorf("--enable-scheme=%s is not supported; only %s is served", strings.Join(others, ","), scheme)
+		return fmt.Errorf("--enable-scheme=%s is not supported; only %s is served", strings.Join(others, ","), kind)
 	}
 	switch {
 	case o.gangScheduler == "":

@@ -42,6 +42,7 @@ func TestEveryRightIsUsedAndNoneIsMissing(t *testing.T) {
 	isOrphaned(t, namespace)
 	blockedByOthers(t, namespace)
 	sizeOfGangChanges(t, namespace)
+	happensAgain(t, namespace)
 	endsAndIsCleanedUp(t, namespace)
 	_, _, err := get(stage.metrics, token(t, namespace, "asks", true)) // reviews of tokens and of access
 	must(t, err)
@@ -75,11 +76,10 @@ func mayBlockDeletion(t *testing.T, namespace string) {
 	})
 	_, err = roles.Update(t.Context(), role, metav1.UpdateOptions{})
 	must(t, err)
+	time.Sleep(time.Second) // the API server's own cache of roles may lag
+	create(t, namespace, newJob("refused", nil))
 	eventually(t, "the API server refuses", func(ctx context.Context) error {
-		name := fmt.Sprintf("refused-%d", time.Now().UnixNano())
-		create(t, namespace, newJob(name, nil))
-		time.Sleep(time.Second) // the API server's own cache of roles may lag, and let this job's objects through
-		events, err := stage.Client.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + name})
+		events, err := stage.Client.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=refused"})
 		if err != nil {
 			return err
 		}
@@ -166,6 +166,17 @@ func sizeOfGangChanges(t *testing.T, namespace string) {
 		}
 		return err
 	})
+}
+
+// happensAgain: the second event of one kind is a change of the first.
+func happensAgain(t *testing.T, namespace string) {
+	suspend := func(is bool) func(*kubeflowv1.TFJob) {
+		return func(job *kubeflowv1.TFJob) { job.Spec.RunPolicy.Suspend = &is }
+	}
+	edit(t, namespace, "blocked", suspend(true))
+	eventually(t, "the job is suspended", inState(namespace, "blocked", kubeflowv1.JobSuspended))
+	edit(t, namespace, "blocked", suspend(false))
+	eventually(t, "the job runs again", inState(namespace, "blocked", kubeflowv1.JobRunning))
 }
 
 func endsAndIsCleanedUp(t *testing.T, namespace string) {

@@ -19,7 +19,7 @@ var (
 	jobsDeleted    = jobCounter("deleted", "Jobs that were deleted, by whomever.")
 	jobsSuccessful = jobCounter("successful", "Jobs that succeeded.")
 	jobsFailed     = jobCounter("failed", "Jobs that failed.")
-	jobsRestarted  = jobCounter("restarted", "Restarts of jobs: a pod failed and is replaced.")
+	jobsRestarted  = jobCounter("restarted", "Pods of jobs that failed and were replaced.")
 
 	jobCounters = []*metrics.CounterVec{jobsCreated, jobsDeleted, jobsSuccessful, jobsFailed, jobsRestarted}
 )
@@ -72,12 +72,27 @@ func (c *Controller) countChange(before any, job *kubeflowv1.TFJob) {
 		jobsCreated:    became(kubeflowv1.JobCreated),
 		jobsSuccessful: became(kubeflowv1.JobSucceeded),
 		jobsFailed:     became(kubeflowv1.JobFailed),
-		jobsRestarted:  became(kubeflowv1.JobRestarting),
 	} {
 		if hasHappened {
 			counter.WithLabelValues(job.Namespace, kubeflowv1.TFJobFrameworkName).Inc()
 		}
 	}
+	if restarts := replaced(&job.Status) - replaced(last); restarts > 0 {
+		jobsRestarted.WithLabelValues(job.Namespace, kubeflowv1.TFJobFrameworkName).Add(float64(restarts))
+	}
+}
+
+// replaced is how many pods of a job have been replaced so far.
+func replaced(status *kubeflowv1.JobStatus) (n int) {
+	for _, rs := range status.ReplicaStatuses {
+		if rs == nil {
+			continue
+		}
+		for _, r := range rs.Restarts {
+			n += int(r.Attempt)
+		}
+	}
+	return n
 }
 
 func (c *Controller) countDeletion(job *kubeflowv1.TFJob) {

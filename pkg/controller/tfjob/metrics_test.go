@@ -40,6 +40,14 @@ func TestCounters(t *testing.T) {
 	}
 	elsewhere := in(kubeflowv1.JobCreated)
 	elsewhere.Spec.RunPolicy.ManagedBy = new(kubeflowv1.ManagedByMultiKueue)
+	attempts := func(job *kubeflowv1.TFJob, n ...int32) *kubeflowv1.TFJob {
+		rs := &kubeflowv1.ReplicaStatus{}
+		for i, attempt := range n {
+			rs.Restarts = append(rs.Restarts, kubeflowv1.ReplicaRestarts{Index: int32(i), Attempt: attempt})
+		}
+		job.Status.ReplicaStatuses = map[kubeflowv1.ReplicaType]*kubeflowv1.ReplicaStatus{worker: rs, ps: nil}
+		return job
+	}
 	again := in()
 	again.UID = "job-2"
 	const created, running, restarting = kubeflowv1.JobCreated, kubeflowv1.JobRunning, kubeflowv1.JobRestarting
@@ -52,7 +60,9 @@ func TestCounters(t *testing.T) {
 		"a new job":              {in(), in(created), map[string]int{prefix + "created_total": 1}},
 		"nothing new":            {in(created), in(created), map[string]int{}},
 		"running is not counted": {in(created), in(created, running), map[string]int{}},
-		"a restart":              {in(created, running), in(created, restarting), map[string]int{prefix + "restarted_total": 1}},
+		"a restart":              {in(created, running), attempts(in(created, restarting), 1), map[string]int{prefix + "restarted_total": 1}},
+		"two at once":            {attempts(in(created, restarting), 1), attempts(in(created, restarting), 2, 1), map[string]int{prefix + "restarted_total": 2}},
+		"counts that start anew": {attempts(in(created), 3), attempts(in(created), 0), map[string]int{}},
 		"success":                {in(created, running), in(created, running, kubeflowv1.JobSucceeded), map[string]int{prefix + "successful_total": 1}},
 		"failure":                {in(created, running), in(created, running, kubeflowv1.JobFailed), map[string]int{prefix + "failed_total": 1}},
 		"failed at first sight":  {in(), in(created, kubeflowv1.JobFailed), map[string]int{prefix + "created_total": 1, prefix + "failed_total": 1}},
