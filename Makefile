@@ -91,6 +91,11 @@ bench-quality: ## Simulate months of a trace under several policies; writes docs
 	@hack/tools/build.sh . bin/bench-quality ./test/quality
 	@exec bin/bench-quality
 
+.PHONY: bench-controller
+bench-controller: tools build ## Measure a job of 500 beside a create-only loop, and what 5,000 finished jobs cost.
+	@hack/tools/build.sh . bin/bench-controller ./test/controllerbench
+	@exec bin/bench-controller
+
 .PHONY: bench-gang
 bench-gang: tools build ## Measure a gang of 1,000 on 5,000 nodes beside kube-scheduler and a bind-only loop.
 	@hack/tools/build.sh . bin/bench-gang ./test/gangbench

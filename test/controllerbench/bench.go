@@ -1,0 +1,206 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/flowcontrol"
+
+	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
+	tuttiapi "github.com/tutti-project/tutti/pkg/apis/tutti"
+	tutti "github.com/tutti-project/tutti/pkg/generated/clientset/versioned"
+	"github.com/tutti-project/tutti/test/controlplane"
+)
+
+const (
+	// inFlight is how many requests of one job the controller has under way at
+	// most.
+	inFlight = 16
+	limit    = 3 * time.Minute
+	jobName  = "train"
+)
+
+type bench struct {
+	options
+	plane  *controlplane.ControlPlane
+	client kubernetes.Interface // not throttled
+	jobs   tutti.Interface
+	// pods are those of the last job, for the loop to create again.
+	pods []corev1.Pod
+}
+
+type contender struct {
+	name string
+	run  func(ctx context.Context, namespace string) (time.Duration, error)
+}
+
+// contenders in the order of their turns; the loop needs the pods of one before.
+func (b *bench) contenders() []contender {
+	return []contender{
+		{"per-job", func(ctx context.Context, namespace string) (time.Duration, error) {
+			return b.controller(ctx, namespace, map[string]string{tuttiapi.ServicesAnnotation: "per-job"})
+		}},
+		{"createonly", b.createOnly},
+		{"per-replica", func(ctx context.Context, namespace string) (time.Duration, error) {
+			return b.controller(ctx, namespace, nil)
+		}},
+	}
+}
+
+func newBench(plane *controlplane.ControlPlane, o options) (*bench, error) {
+	b := &bench{options: o, plane: plane}
+	var err error
+	if b.client, err = kubernetes.NewForConfig(protobuf(plane.Config)); err != nil {
+		return nil, err
+	}
+	b.jobs, err = tutti.NewForConfig(plane.Config)
+	return b, err
+}
+
+func protobuf(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.ContentType = runtime.ContentTypeProtobuf
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	return config
+}
+
+func (b *bench) start(args ...string) (*controlplane.Process, error) {
+	return b.plane.StartController(append([]string{
+		"--leader-elect=false", "--v=0", fmt.Sprintf("--kube-api-qps=%g", b.qps), fmt.Sprintf("--kube-api-burst=%g", 2*b.qps),
+	}, args...)...)
+}
+
+// controller is the time from the job's creation to its last pod. A small job
+// before it shows that the controller is at work.
+func (b *bench) controller(ctx context.Context, namespace string, annotations map[string]string) (time.Duration, error) {
+	process, err := b.start()
+	if err != nil {
+		return 0, err
+	}
+	defer process.Stop()
+	pods, err := b.namespace(ctx, namespace)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := b.jobs.KubeflowV1().TFJobs(namespace).Create(ctx, newJob("first", 1, nil), metav1.CreateOptions{}); err != nil {
+		return 0, err
+	}
+	if err := b.until(ctx, pods, 1); err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	if _, err := b.jobs.KubeflowV1().TFJobs(namespace).Create(ctx, newJob(jobName, b.workers, annotations), metav1.CreateOptions{}); err != nil {
+		return 0, err
+	}
+	if err := b.until(ctx, pods, 1+b.workers); err != nil {
+		return 0, err
+	}
+	took := time.Since(began)
+	list, err := b.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: kubeflowv1.JobNameLabel + "=" + jobName})
+	if err != nil {
+		return 0, err
+	}
+	b.pods = list.Items
+	return took, nil
+}
+
+// createOnly creates the pods of the last job again, and nothing else.
+func (b *bench) createOnly(ctx context.Context, namespace string) (time.Duration, error) {
+	pods, err := b.namespace(ctx, namespace)
+	if err != nil {
+		return 0, err
+	}
+	config := protobuf(b.plane.Config)
+	config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(float32(b.qps), int(2*b.qps))
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	group, working := errgroup.WithContext(ctx)
+	group.SetLimit(inFlight)
+	for i := range b.pods {
+		pod := b.pods[i].DeepCopy()
+		// Without the owner, who is not in this namespace.
+		pod.ObjectMeta = metav1.ObjectMeta{Name: pod.Name, Labels: pod.Labels, Annotations: pod.Annotations}
+		pod.Status = corev1.PodStatus{}
+		group.Go(func() error {
+			_, err := client.CoreV1().Pods(namespace).Create(working, pod, metav1.CreateOptions{})
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return 0, err
+	}
+	if err := b.until(ctx, pods, len(b.pods)); err != nil {
+		return 0, err
+	}
+	return time.Since(began), nil
+}
+
+// namespace makes one and counts the pods that are created in it.
+func (b *bench) namespace(ctx context.Context, name string) (*atomic.Int64, error) {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if _, err := b.client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
+		return nil, err
+	}
+	err := b.plane.Eventually(ctx, limit, func(ctx context.Context) error {
+		_, err := b.client.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	created := &atomic.Int64{}
+	factory := informers.NewSharedInformerFactoryWithOptions(b.client, 0, informers.WithNamespace(name))
+	_, err = factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) { created.Add(1) }})
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	return created, err
+}
+
+func (b *bench) until(ctx context.Context, pods *atomic.Int64, want int) error {
+	over := time.After(limit)
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for pods.Load() < int64(want) {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-over:
+			return fmt.Errorf("%d of %d pods after %s", pods.Load(), want, limit)
+		case <-tick.C:
+			if err := b.plane.Failure(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func newJob(name string, workers int, annotations map[string]string) *kubeflowv1.TFJob {
+	return &kubeflowv1.TFJob{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations},
+		Spec: kubeflowv1.TFJobSpec{TFReplicaSpecs: map[kubeflowv1.ReplicaType]*kubeflowv1.ReplicaSpec{
+			kubeflowv1.TFJobReplicaTypeWorker: {
+				Replicas: new(int32(workers)),
+				Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+					Containers: []corev1.Container{{Name: "tensorflow", Image: "example.com/train:1"}},
+				}},
+			},
+		}},
+	}
+}
