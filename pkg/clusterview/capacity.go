@@ -61,15 +61,17 @@ func (b *Builder) Planner(hosts Hosts, roles []Role) *placement.Planner {
 const productLabel = "nvidia.com/gpu.product"
 
 // kindOf is what uniform roles tell hosts apart by: the GPU model where it is
-// known, and how many devices of each sort the node has ("A100 8x nvidia.com/gpu").
+// known, and how many devices of each sort the node has ("A100 8x nvidia.com/gpu"):
+// its capacity, so that one that fails does not make it another kind.
 func kindOf(info fwk.NodeInfo) string {
 	var parts []string
 	if model := info.Node().Labels[productLabel]; model != "" {
 		parts = append(parts, model)
 	}
-	scalars := info.GetAllocatable().GetScalarResources()
-	for _, name := range slices.Sorted(maps.Keys(scalars)) {
-		if n := scalars[name]; n > 0 && placement.IsDevice(string(name)) {
+	capacity := info.Node().Status.Capacity
+	for _, name := range slices.Sorted(maps.Keys(capacity)) {
+		quantity := capacity[name]
+		if n := quantity.Value(); n > 0 && placement.IsDevice(string(name)) {
 			parts = append(parts, fmt.Sprintf("%dx %s", n, name))
 		}
 	}

@@ -19,12 +19,13 @@ import (
 var rackLevel = []topology.Level{{Name: "rack", NodeLabels: []string{"rack"}}}
 
 func node(name, rack string) *v1.Node {
+	has := v1.ResourceList{
+		v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("1Ki"),
+		v1.ResourcePods: resource.MustParse("3"), "nvidia.com/gpu": resource.MustParse("8"),
+	}
 	return &v1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"rack": rack}},
-		Status: v1.NodeStatus{Allocatable: v1.ResourceList{
-			v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("1Ki"),
-			v1.ResourcePods: resource.MustParse("3"), "nvidia.com/gpu": resource.MustParse("8"),
-		}},
+		Status:     v1.NodeStatus{Capacity: has, Allocatable: has.DeepCopy()},
 	}
 }
 

@@ -119,11 +119,13 @@ func TestUniformOf(t *testing.T) {
 func TestKindsOfHosts(t *testing.T) {
 	labelled := node("b", "r1")
 	labelled.Labels[productLabel] = "NVIDIA-H100"
-	bare := node("c", "r1")
-	delete(bare.Status.Allocatable, "nvidia.com/gpu")
+	broken := node("c", "r1")
+	broken.Status.Allocatable["nvidia.com/gpu"] = resource.MustParse("7")
+	bare := node("d", "r1")
+	delete(bare.Status.Capacity, "nvidia.com/gpu")
 	b := NewBuilder(rackLevel)
-	planner := b.Planner(b.Build([]fwk.NodeInfo{infoOf(node("a", "r1")), infoOf(labelled), infoOf(bare)}), nil)
-	for host, want := range []string{"8x nvidia.com/gpu", "NVIDIA-H100 8x nvidia.com/gpu", ""} {
+	planner := b.Planner(b.Build([]fwk.NodeInfo{infoOf(node("a", "r1")), infoOf(labelled), infoOf(broken), infoOf(bare)}), nil)
+	for host, want := range []string{"8x nvidia.com/gpu", "NVIDIA-H100 8x nvidia.com/gpu", "8x nvidia.com/gpu", ""} {
 		if got := planner.KindOf(host); got != want {
 			t.Errorf("host %d is of kind %q, want %q", host, got, want)
 		}

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -86,14 +88,21 @@ func (p *Plugin) gather(ctx context.Context, info fwk.PodGroupInfo, nodes []fwk.
 // serverType is the replica type of parameter servers, as in the label.
 var serverType = strings.ToLower(string(kubeflowv1.TFJobReplicaTypePS))
 
-// kindOf is the kind of host that pods of the role run on.
+// kindOf is the kind of host that most of the role's running pods are on.
 func (g gathered) kindOf(role clusterview.Role, running []*v1.Pod) string {
+	count := map[string]int{}
 	for _, pod := range running {
 		if host, ok := g.hosts.Tree.HostIndex(pod.Spec.NodeName); ok && pod.Labels[kubeflowv1.ReplicaTypeLabel] == role.Type {
-			return g.planner.KindOf(host)
+			count[g.planner.KindOf(host)]++
 		}
 	}
-	return ""
+	most := ""
+	for _, kind := range slices.Sorted(maps.Keys(count)) {
+		if count[kind] > count[most] {
+			most = kind
+		}
+	}
+	return most
 }
 
 // short is how many pods are missing from the queue to reach the minimum.
