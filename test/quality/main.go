@@ -23,10 +23,11 @@ import (
 
 func main() {
 	seeds := flag.Int("seeds", 4, "runs of every policy, each on its own order of the trace")
+	first := flag.Uint64("first", 0, "the first seed")
 	doc := flag.String("doc", "docs/benchmarks.md", "file whose section on quality is rewritten")
 	chart := flag.String("chart", "docs/quality.svg", "file for the chart")
 	flag.Parse()
-	met, err := run(*seeds, *doc, *chart)
+	met, err := run(*first, *seeds, *doc, *chart)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "quality:", err)
 	}
@@ -59,7 +60,7 @@ type outcome struct {
 	result
 }
 
-func run(seeds int, doc, chart string) (bool, error) {
+func run(first uint64, seeds int, doc, chart string) (bool, error) {
 	f, err := loadFabric()
 	if err != nil {
 		return false, err
@@ -77,7 +78,7 @@ func run(seeds int, doc, chart string) (bool, error) {
 		}
 		for j, u := range utilisations {
 			merged := make([]result, len(policies))
-			for seed := range uint64(seeds) {
+			for seed := first; seed < first+uint64(seeds); seed++ {
 				w := compress(newShape(jobs, gaps, s.times, limit, seed), f.hosts()*gpusPerHost, u)
 				for k, p := range policies {
 					merged[k].merge(simulate(newCluster(f), p, w, s.required, seed))
