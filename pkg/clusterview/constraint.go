@@ -5,7 +5,9 @@ package clusterview
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,6 +21,9 @@ import (
 // placed as if nothing had been asked.
 func ConstraintOf(tree *topology.Tree, annotations map[string]string) (placement.Constraint, error) {
 	var constraint placement.Constraint
+	if err := known(annotations); err != nil {
+		return constraint, err
+	}
 	for _, wish := range []struct {
 		key   string
 		level *int
@@ -35,6 +40,10 @@ func ConstraintOf(tree *topology.Tree, annotations map[string]string) (placement
 			return placement.Constraint{}, unknownLevel(tree, wish.key, value)
 		}
 		*wish.level = level
+	}
+	if labels, carried := tree.NodeLabels(constraint.Required); !carried {
+		return placement.Constraint{}, fmt.Errorf("annotation %s: no node of this cluster carries the level %q, so no domain of it can hold the gang; its labels are %s",
+			tutti.RequiredTopologyAnnotation, annotations[tutti.RequiredTopologyAnnotation], strings.Join(labels, ", "))
 	}
 	return constraint, sliceInto(&constraint, tree, annotations)
 }
@@ -80,4 +89,21 @@ func sliceInto(constraint *placement.Constraint, tree *topology.Tree, annotation
 func unknownLevel(tree *topology.Tree, key, value string) error {
 	return fmt.Errorf("annotation %s: %q is no level of this cluster; the levels are %s (or a node label of one)",
 		key, value, strings.Join(tree.Levels(), ", "))
+}
+
+// ownAnnotations begin the keys that are Tutti's.
+const ownAnnotations = "tutti.dev/"
+
+// known refuses what nothing here would honour: a key that is none of Tutti's
+// though it looks like one, and links between GPUs, which no host is known by.
+func known(annotations map[string]string) error {
+	for _, key := range slices.Sorted(maps.Keys(annotations)) {
+		if strings.HasPrefix(key, ownAnnotations) && !slices.Contains(tutti.GangAnnotations, key) {
+			return fmt.Errorf("annotation %s is unknown; those of a gang are %s", key, strings.Join(tutti.GangAnnotations, ", "))
+		}
+	}
+	if link, asked := annotations[tutti.GPULinkAnnotation]; asked && link != "any" {
+		return fmt.Errorf("annotation %s: %q cannot be promised, since the links between the GPUs of a node are not known; only any is allowed", tutti.GPULinkAnnotation, link)
+	}
+	return nil
 }

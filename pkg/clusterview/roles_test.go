@@ -133,7 +133,7 @@ func TestKindsOfHosts(t *testing.T) {
 }
 
 func TestConstraintOf(t *testing.T) {
-	tree := NewBuilder(rackLevel).Build(nil).Tree // cluster, rack, host
+	tree := NewBuilder(rackLevel).Build([]fwk.NodeInfo{infoOf(node("a", "r1"))}).Tree // cluster, rack, host
 	cases := map[string]struct {
 		annotations map[string]string
 		want        placement.Constraint
@@ -144,6 +144,10 @@ func TestConstraintOf(t *testing.T) {
 		"by node label":             {map[string]string{tutti.PreferredTopologyAnnotation: "kubernetes.io/hostname"}, placement.Constraint{Preferred: 2}, ""},
 		"both":                      {map[string]string{tutti.RequiredTopologyAnnotation: "rack", tutti.PreferredTopologyAnnotation: "host"}, placement.Constraint{Required: 1, Preferred: 2}, ""},
 		"an unknown level":          {map[string]string{tutti.RequiredTopologyAnnotation: "rak"}, placement.Constraint{}, `annotation tutti.dev/required-topology: "rak" is no level of this cluster; the levels are cluster, rack, host`},
+		"a misspelt key":            {map[string]string{"tutti.dev/required-topolgy": "rack"}, placement.Constraint{}, `annotation tutti.dev/required-topolgy is unknown; those of a gang are tutti.dev/required-topology, `},
+		"another's key":             {map[string]string{"example.com/required-topolgy": "rack"}, placement.Constraint{}, ""},
+		"any link":                  {map[string]string{tutti.GPULinkAnnotation: "any"}, placement.Constraint{}, ""},
+		"a link":                    {map[string]string{tutti.GPULinkAnnotation: "nvlink"}, placement.Constraint{}, `annotation tutti.dev/gpu-link: "nvlink" cannot be promised`},
 		"slices":                    {map[string]string{tutti.SliceSizeAnnotation: "4", tutti.SliceTopologyAnnotation: "rack"}, placement.Constraint{SliceSize: 4, SliceLevel: 1}, ""},
 		"slices of no level":        {map[string]string{tutti.SliceSizeAnnotation: "4"}, placement.Constraint{}, `annotation tutti.dev/slice-size: "4" is given without tutti.dev/slice-topology, the level that a slice is to be in; the levels are cluster, rack, host`},
 		"slices of no size":         {map[string]string{tutti.SliceTopologyAnnotation: "rack"}, placement.Constraint{}, `annotation tutti.dev/slice-topology: "rack" is given without tutti.dev/slice-size`},
@@ -165,5 +169,17 @@ func TestConstraintOf(t *testing.T) {
 				t.Errorf("error %v, -want +got:\n%s", err, diff)
 			}
 		})
+	}
+}
+
+func TestConstraintOfRefusesALevelThatNoNodeCarries(t *testing.T) {
+	bare := node("a", "")
+	tree := NewBuilder(rackLevel).Build([]fwk.NodeInfo{infoOf(bare)}).Tree
+	_, err := ConstraintOf(tree, map[string]string{tutti.RequiredTopologyAnnotation: "rack"})
+	if want := `no node of this cluster carries the level "rack", so no domain of it can hold the gang; its labels are rack`; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want %q", err, want)
+	}
+	if _, err := ConstraintOf(tree, map[string]string{tutti.PreferredTopologyAnnotation: "rack"}); err != nil {
+		t.Errorf("a preference that cannot be met: %v", err)
 	}
 }

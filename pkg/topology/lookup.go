@@ -35,6 +35,12 @@ func (t *Tree) LevelIndex(nameOrLabelKey string) (int, bool) {
 	return i, i >= 0
 }
 
+// NodeLabels returns the labels of nodes that may carry the level, and whether
+// any host does. The cluster and the hosts themselves need no label.
+func (t *Tree) NodeLabels(level int) (labels []string, carried bool) {
+	return t.levels[level].NodeLabels, t.carried[level]
+}
+
 // Domains returns the level's domains in tree order. Callers must not write to it.
 func (t *Tree) Domains(level int) []Domain {
 	first, last := t.start[level], len(t.domains)

@@ -54,6 +54,7 @@ type Tree struct {
 	domains []Domain
 	start   []int     // start[l] is the ID of level l's first domain; one more entry ends the last level
 	of      [][]int32 // [level][host] is the ID of the host's domain
+	carried []bool    // [level]: some host carries a label of it
 }
 
 // New builds the tree of the hosts. The order of hosts does not matter.
@@ -68,9 +69,14 @@ func New(levels []Level, hosts []HostLabels) *Tree {
 		places[i] = newPlace(levels, h)
 	}
 	slices.SortFunc(places, comparePlaces)
+	t.carried = make([]bool, len(t.levels))
+	t.carried[0], t.carried[len(t.levels)-1] = true, true
 	for i, p := range places {
 		t.hosts = append(t.hosts, p.host)
 		t.index[p.host] = i
+		for l, s := range p.steps[:len(levels)] {
+			t.carried[l+1] = t.carried[l+1] || s.level == l
+		}
 	}
 	t.addLevel(0, []Domain{{Last: len(hosts), Name: Cluster}})
 	for level := 1; level < len(t.levels); level++ {

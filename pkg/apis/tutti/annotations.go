@@ -57,6 +57,13 @@ const (
 // to the PodGroup; Tutti's scheduler has no queues and does not read it.
 const QueueAnnotation = "tutti.dev/queue"
 
+// GangAnnotations are all that a PodGroup may bear. A key that begins like them and is none is an
+// error of its writer's, and the scheduler says so instead of placing the gang without it.
+var GangAnnotations = []string{
+	RequiredTopologyAnnotation, PreferredTopologyAnnotation, GPULinkAnnotation, UniformGPUsAnnotation,
+	SliceSizeAnnotation, SliceTopologyAnnotation, RoleMinimumsAnnotation, ServicesAnnotation, QueueAnnotation,
+}
+
 // AttemptAnnotation is how many pods of the same replica have failed and been replaced before this one;
 // absent is none. The TFJob controller writes it to pods and reads it, so that no failure counts twice.
 const AttemptAnnotation = "tutti.dev/attempt"
