@@ -47,3 +47,6 @@ bin/controller-gen crd:maxDescLen=0,generateEmbeddedObjectMeta=true \
 bin/controller-gen crd:maxDescLen=0 \
 	paths=sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1 "output:crd:dir=$raw"
 go run ./hack/crdgen "$raw" manifests/crds
+
+step "field table"
+go run ./hack/fieldtable pkg/apis/kubeflow/v1 docs/tfjob.md
