@@ -165,8 +165,6 @@ func endOf(job *kubeflowv1.TFJob) end {
 // isFinal: the job has completed, or is gone.
 func (e end) isFinal() bool { return e.Completed || e.Gone }
 
-func (e end) attempts() int { return e.Attempts }
-
 func (e end) comparable() end {
 	e.Attempts = 0
 	return e
