@@ -32,10 +32,11 @@ type group struct {
 	object *v1alpha1.PodGroup
 	// live holds the members that are neither succeeded nor failed.
 	live map[types.UID]member
-	// succeeded members left the pod informer; they still count towards
-	// minMember, or a job that loses a pod after another one has finished
-	// could never complete its gang again.
-	succeeded map[types.UID]struct{}
+	// succeeded members, by when they were created, left the pod informer;
+	// they still count towards minMember, or a job that loses a pod after
+	// another one has finished could never complete its gang again. Those that
+	// are older than the object were members of an earlier one of its name.
+	succeeded map[types.UID]metav1.Time
 }
 
 type member struct {
@@ -44,7 +45,7 @@ type member struct {
 }
 
 func newGroup() *group {
-	return &group{live: map[types.UID]member{}, succeeded: map[types.UID]struct{}{}}
+	return &group{live: map[types.UID]member{}, succeeded: map[types.UID]metav1.Time{}}
 }
 
 func (g *group) empty() bool {
@@ -64,7 +65,13 @@ func nativeFrom(g *group) *schedulingv1beta1.PodGroup {
 		members = append(members, m)
 	}
 	first := slices.MinFunc(members, func(a, b member) int { return strings.Compare(a.name, b.name) })
-	minCount := max(1, g.object.Spec.MinMember-int32(len(g.succeeded)))
+	minCount := g.object.Spec.MinMember
+	for _, created := range g.succeeded {
+		if !created.Before(&g.object.CreationTimestamp) {
+			minCount--
+		}
+	}
+	minCount = max(1, minCount)
 	return &schedulingv1beta1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:              g.object.Name,

@@ -5,6 +5,7 @@ package projection
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
@@ -14,9 +15,11 @@ import (
 	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 )
 
+var epoch = metav1.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
 func groupOf(minMember int32) *v1alpha1.PodGroup {
 	return &v1alpha1.PodGroup{
-		ObjectMeta: metav1.ObjectMeta{Name: "g", Namespace: "ns", UID: "g-uid", Annotations: map[string]string{"a": "b"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "g", Namespace: "ns", UID: "g-uid", CreationTimestamp: epoch, Annotations: map[string]string{"a": "b"}},
 		Spec:       v1alpha1.PodGroupSpec{MinMember: minMember},
 	}
 }
@@ -35,15 +38,16 @@ func TestNativeFromGroup(t *testing.T) {
 		group group
 		want  *projected
 	}{
-		"no object yet":                          {group{live: live(0)}, nil},
-		"no pod yet":                             {group{object: groupOf(2)}, nil},
-		"only finished pods":                     {group{object: groupOf(2), succeeded: map[types.UID]struct{}{"x": {}}}, nil},
-		"minMember becomes minCount":             {group{object: groupOf(2), live: live(0)}, &projected{2, 0}},
-		"succeeded members count":                {group{object: groupOf(3), live: live(0), succeeded: map[types.UID]struct{}{"x": {}}}, &projected{2, 0}},
-		"never less than one":                    {group{object: groupOf(1), live: live(0), succeeded: map[types.UID]struct{}{"x": {}}}, &projected{1, 0}},
-		"minMember left out is one":              {group{object: groupOf(0), live: live(0)}, &projected{1, 0}},
-		"priority is the members'":               {group{object: groupOf(1), live: live(7, 7)}, &projected{1, 7}},
-		"priority of a mixed group is the first": {group{object: groupOf(1), live: live(7, 9)}, &projected{1, 7}},
+		"no object yet":                                {group{live: live(0)}, nil},
+		"no pod yet":                                   {group{object: groupOf(2)}, nil},
+		"only finished pods":                           {group{object: groupOf(2), succeeded: map[types.UID]metav1.Time{"x": epoch}}, nil},
+		"minMember becomes minCount":                   {group{object: groupOf(2), live: live(0)}, &projected{2, 0}},
+		"succeeded members count":                      {group{object: groupOf(3), live: live(0), succeeded: map[types.UID]metav1.Time{"x": epoch}}, &projected{2, 0}},
+		"those of an earlier group of the name do not": {group{object: groupOf(3), live: live(0), succeeded: map[types.UID]metav1.Time{"x": {Time: epoch.Add(-time.Second)}}}, &projected{3, 0}},
+		"never less than one":                          {group{object: groupOf(1), live: live(0), succeeded: map[types.UID]metav1.Time{"x": epoch}}, &projected{1, 0}},
+		"minMember left out is one":                    {group{object: groupOf(0), live: live(0)}, &projected{1, 0}},
+		"priority is the members'":                     {group{object: groupOf(1), live: live(7, 7)}, &projected{1, 7}},
+		"priority of a mixed group is the first":       {group{object: groupOf(1), live: live(7, 9)}, &projected{1, 7}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -98,7 +98,7 @@ func (p *Projector) WatchSucceeded(informer cache.SharedIndexInformer) error {
 				delete(g.succeeded, pod.UID)
 				return known
 			}
-			g.succeeded[pod.UID] = struct{}{}
+			g.succeeded[pod.UID] = pod.CreationTimestamp
 			return !known
 		})
 	})

@@ -94,7 +94,7 @@ func TestProjectorFollowsItsSources(t *testing.T) {
 	t.Log("a member succeeds: it leaves the pod informer and joins the succeeded")
 	s.pods.Add(memberPod(1))
 	s.succeeded.Add(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-		Name: "p1", Namespace: "ns", UID: "1", Labels: map[string]string{v1alpha1.PodGroupLabel: "g"},
+		Name: "p1", Namespace: "ns", UID: "1", CreationTimestamp: epoch, Labels: map[string]string{v1alpha1.PodGroupLabel: "g"},
 	}})
 	s.pods.Delete(memberPod(1))
 	s.expect(t, 1)

@@ -41,7 +41,7 @@ const (
 
 	// RoleMinimumsAnnotation is a list role=n, separated by commas ("ps=1,worker=4", roles as in
 	// the replica-type label): the gang never runs with fewer than n pods of that role. It splits
-	// the PodGroup's minMember, which alone may be met by any pods.
+	// the PodGroup's minMember; without it, what a gang may lack is taken from its largest role.
 	RoleMinimumsAnnotation = "tutti.dev/role-minimums"
 )
 

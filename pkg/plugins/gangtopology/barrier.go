@@ -5,6 +5,7 @@ package gangtopology
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 // barrierTimeout bounds how long reserved members wait for the rest. The whole
 // gang is committed in one loop of the scheduling thread, so the wait is
 // milliseconds; a gang that waits longer has lost a member to an error.
-const barrierTimeout = 10 * time.Second
+const barrierTimeout = 2 * time.Second
 
 // round is one commit of one gang: no member binds before every role has its
 // minimum reserved. It counts; each member's Permit is O(1), the last one's
@@ -100,10 +101,15 @@ func (r *round) open() {
 	r.plugin.report.placed(r.group, r.count, r.domain)
 }
 
-// abort rejects all members that wait; it does nothing once they may bind.
-func (r *round) abort() {
+// lose is called when a reserved member could not go on. Before the barrier is
+// open that rejects all who wait at it; after that the others may be bound
+// already, so the pod is tried again, and the verdict says so.
+func (r *round) lose(pod *v1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.state == roundOpen && pod.DeletionTimestamp == nil {
+		r.plugin.report.refused(r.group, fmt.Sprintf("pod %s could not be bound and is tried again; its events say why", pod.Name))
+	}
 	if r.state != roundPending {
 		return
 	}
@@ -122,8 +128,8 @@ func (p *Plugin) Reserve(context.Context, fwk.CycleState, *v1.Pod, string) *fwk.
 // Unreserve implements fwk.ReservePlugin. In the simulation of a gang it is
 // called for every member and means nothing; in the commit it means that a
 // member was lost, and before the barrier is open the whole gang with it.
-func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ string) {
+func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ string) {
 	if pinned := pinOf(state); pinned != nil && !state.IsPodGroupSchedulingCycle() {
-		pinned.round.abort()
+		pinned.round.lose(pod)
 	}
 }

@@ -5,6 +5,7 @@ package gangtopology
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -101,7 +102,7 @@ func TestBarrierRejectsAllWhenOneMemberIsLost(t *testing.T) {
 	c := newCommit(t, 1, 2)
 	c.permit("ps-0", 0)
 	c.permit("worker-0", 1)
-	c.plugin.Unreserve(t.Context(), c.states["worker-0"], nil, "n1")
+	c.plugin.Unreserve(t.Context(), c.states["worker-0"], podNamed("worker-0"), "n1")
 	if diff := cmp.Diff([]string{"ps-0 rejected", "worker-0 rejected"}, c.verdicts()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -116,7 +117,7 @@ func TestBarrierIgnoresTheSimulation(t *testing.T) {
 	simulated := framework.NewCycleState()
 	simulated.Write(pinKey, &pinned{round: c.round})
 	simulated.SetPodGroupSchedulingCycle(framework.NewCycleState())
-	c.plugin.Unreserve(t.Context(), simulated, nil, "n1")
+	c.plugin.Unreserve(t.Context(), simulated, podNamed("ps-0"), "n1")
 	if got := c.permit("worker-0", 1); got != fwk.Success {
 		t.Errorf("after a simulated unreserve: %s, want Success", got)
 	}
@@ -126,9 +127,12 @@ func TestBarrierStaysOpenWhenABindFails(t *testing.T) {
 	c := newCommit(t, 1, 1)
 	c.permit("ps-0", 0)
 	c.permit("worker-0", 1)
-	c.plugin.Unreserve(t.Context(), c.states["worker-0"], nil, "n1")
+	c.plugin.Unreserve(t.Context(), c.states["worker-0"], podNamed("worker-0"), "n1")
 	if diff := cmp.Diff([]string{"ps-0 allowed"}, c.verdicts()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+	if last := c.handle.events[len(c.handle.events)-1]; !strings.Contains(last, "pod worker-0 could not be bound and is tried again") {
+		t.Errorf("last event %q", last)
 	}
 }
 

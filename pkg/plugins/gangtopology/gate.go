@@ -6,6 +6,7 @@ package gangtopology
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,6 +35,9 @@ const (
 	lastRetry  = 5 * time.Second
 	// tellAfter is how long a gang may lack pods before its owner is told.
 	tellAfter = 5 * time.Second
+	// calm is how long a placed gang must leave the planner alone for earlier
+	// attempts to be forgotten.
+	calm = time.Minute
 	// tornPatience bounds how long new gangs wait for a torn one.
 	tornPatience = 15 * time.Second
 	// lostEvent bounds how long a gang waits that fits by a change that the
@@ -76,14 +80,16 @@ type gated struct {
 	// refused is set after the planner said no, stale when the cluster has
 	// changed since.
 	refused, stale bool
-	// attempts counts cycles since the gang was last placed.
+	// attempts counts cycles since the gang was last calm.
 	attempts int
 	// due is when to look at the gang; zero when only an event can help.
 	due    time.Time
 	checks int
 	// lack is what the gang was last found to lack.
 	lack string
-	// torn is when the gang was first seen to run in part since it was placed.
+	// placed is when the gang was last placed: its bindings may still fail.
+	placed time.Time
+	// torn is when the gang was first seen to run in part since it was calm.
 	torn time.Time
 }
 
@@ -128,7 +134,10 @@ func (g *gate) takenUp(key types.NamespacedName) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	gang := g.gang(key)
-	gang.let, gang.due, gang.checks = false, time.Time{}, 0
+	if !gang.placed.IsZero() && g.clock.Since(gang.placed) > calm {
+		gang.attempts, gang.torn = 0, time.Time{}
+	}
+	gang.let, gang.due, gang.checks, gang.placed = false, time.Time{}, 0, time.Time{}
 	gang.attempts++
 }
 
@@ -145,14 +154,14 @@ func (g *gate) refuse(key types.NamespacedName) {
 	g.lookAfter(key, gang, wait)
 }
 
-// waiting lists the gangs that are known, have not been refused, and are not
-// the one given.
+// waiting lists the gangs of which a pod was kept out here, that may be tried,
+// and that are not the one given.
 func (g *gate) waiting(except types.NamespacedName) []types.NamespacedName {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var keys []types.NamespacedName
 	for key, gang := range g.gangs {
-		if key != except && !gang.refused {
+		if key != except && gang.member != nil && (!gang.refused || gang.stale) {
 			keys = append(keys, key)
 		}
 	}
@@ -171,12 +180,13 @@ func (g *gate) holdsOthers(key types.NamespacedName) bool {
 	return g.clock.Since(gang.torn) < tornPatience
 }
 
-// placed forgets earlier attempts.
+// placed lifts the refusal. Attempts are remembered: a gang whose bindings fail
+// is placed again and again, ever more slowly.
 func (g *gate) placed(key types.NamespacedName) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	gang := g.gang(key)
-	gang.refused, gang.stale, gang.attempts, gang.torn = false, false, 0, time.Time{}
+	gang.refused, gang.stale, gang.placed = false, false, g.clock.Now()
 }
 
 // changed is called when something may fit that did not.
@@ -197,6 +207,16 @@ func (g *gate) wake(key types.NamespacedName) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.lookAfter(key, g.gang(key), settle)
+}
+
+// wakeKnown is wake for a gang that has not been forgotten: the last pods of
+// one may go after its group.
+func (g *gate) wakeKnown(key types.NamespacedName) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if gang, ok := g.gangs[key]; ok {
+		g.lookAfter(key, gang, settle)
+	}
 }
 
 // forget drops a gang that is no more.
@@ -260,6 +280,9 @@ func (g *gate) look(logger klog.Logger, key types.NamespacedName) {
 		return
 	}
 	pod := g.admit(key)
+	if pod == nil {
+		return // the group was deleted meanwhile
+	}
 	logger.V(4).Info("Activating gang", "podGroup", klog.KRef(key.Namespace, key.Name))
 	g.handle.Activate(logger, map[string]*v1.Pod{pod.Namespace + "/" + pod.Name: pod})
 }
@@ -270,7 +293,11 @@ func (g *gate) isDue(key types.NamespacedName) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	gang, ok := g.gangs[key]
-	if !ok || gang.member == nil || gang.due.IsZero() {
+	if !ok || gang.due.IsZero() {
+		return false
+	}
+	if gang.member == nil {
+		gang.due = time.Time{} // the first pod that is kept out sets it anew
 		return false
 	}
 	if wait := gang.due.Sub(g.clock.Now()); wait > 0 {
@@ -292,11 +319,20 @@ func (g *gate) complete(key types.NamespacedName) (group *schedulingv1beta1.PodG
 	if err != nil {
 		return group, false, ""
 	}
-	if exist, quorum := state.AllPodsCount(), quorumOf(group); exist < quorum {
+	unscheduled := state.UnscheduledPods()
+	exist := len(live(state.ScheduledPods()))
+	for _, pod := range unscheduled {
+		if pod.DeletionTimestamp == nil {
+			exist++
+		}
+	}
+	if quorum := quorumOf(group); exist < quorum {
 		return group, false, fmt.Sprintf("waiting for pods: %d exist, and the gang's minimum is %d", exist, quorum)
 	}
-	unscheduled := state.UnscheduledPods()
 	for _, pod := range unscheduled {
+		if len(pod.Spec.SchedulingGates) > 0 {
+			return group, false, fmt.Sprintf("pod %s has scheduling gates: the whole gang waits until they are gone", pod.Name)
+		}
 		if corev1helpers.PodPriority(pod) != priorityOf(group) {
 			return group, false, fmt.Sprintf("the gang's pods differ in priority (%d and, of pod %s, %d): give all of them one priority class",
 				priorityOf(group), pod.Name, corev1helpers.PodPriority(pod))
@@ -330,12 +366,21 @@ func (g *gate) rest(key types.NamespacedName, lack string) (tell bool) {
 func (g *gate) admit(key types.NamespacedName) *v1.Pod {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	gang := g.gang(key)
+	gang, ok := g.gangs[key]
+	if !ok || gang.member == nil {
+		return nil
+	}
 	gang.let, gang.since = true, g.epoch
 	gang.refused, gang.stale, gang.lack = false, false, ""
 	g.lookAfter(key, gang, min(lastRecheck, firstRecheck<<min(gang.checks, 10)))
 	gang.checks++
 	return gang.member
+}
+
+// live leaves out pods that are being deleted: they hold their node still, but
+// they are no members any more.
+func live(pods []*v1.Pod) []*v1.Pod {
+	return slices.DeleteFunc(slices.Clone(pods), func(pod *v1.Pod) bool { return pod.DeletionTimestamp != nil })
 }
 
 func quorumOf(group *schedulingv1beta1.PodGroup) int {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	testingclock "k8s.io/utils/clock/testing"
@@ -162,10 +164,15 @@ func TestGateBacksOffFromAGangThatFailsAgainAndAgain(t *testing.T) {
 		wait = min(lastRetry, 2*wait)
 	}
 	s.gate.placed(theGang)
-	s.admitted()
+	s.clock.Step(calm + time.Second)
 	s.gate.wake(theGang)
 	s.after(settle)
 	s.wantActivations(12)
+	s.gate.takenUp(theGang)
+	s.gate.refuse(theGang)
+	s.gate.changed()
+	s.after(firstRetry)
+	s.wantActivations(13)
 }
 
 func TestGateRequeuesAGangThatAnotherPluginRefused(t *testing.T) {
@@ -247,7 +254,75 @@ func TestGateLetsOthersWaitForATornGangForAWhile(t *testing.T) {
 		t.Error("a gang that stays torn holds others for ever")
 	}
 	s.gate.placed(theGang)
+	s.clock.Step(calm + time.Second)
+	s.gate.takenUp(theGang)
 	if !s.gate.holdsOthers(theGang) {
 		t.Error("a gang that is torn anew holds nobody")
 	}
+}
+
+func TestGateSlowsDownAGangWhoseBindingsFail(t *testing.T) {
+	s := newGateScene(t, 1, 1)
+	s.arrive()
+	s.after(settle)
+	wait := firstRetry
+	for attempt := 2; attempt < 8; attempt++ {
+		s.gate.takenUp(theGang)
+		s.gate.placed(theGang)
+		s.admitted() // the binding failed, and the engine puts the pod back
+		s.after(wait - time.Millisecond)
+		s.wantActivations(attempt - 1)
+		s.after(time.Millisecond)
+		s.wantActivations(attempt)
+		wait = min(lastRetry, 2*wait)
+	}
+}
+
+func TestGateIsNotLateForAPodThatComesAfterItsGroup(t *testing.T) {
+	s := newGateScene(t, 1, 1)
+	s.gate.wake(theGang) // the group's event, long before the engine asks about a pod
+	s.after(time.Hour)
+	s.admitted()
+	s.after(settle)
+	s.wantActivations(1)
+}
+
+func TestGateSurvivesAGroupThatGoesWhileItLooks(t *testing.T) {
+	s := newGateScene(t, 1, 1)
+	s.arrive()
+	s.clock.Step(settle)
+	if !s.gate.isDue(theGang) {
+		t.Fatal("want a gang that is due")
+	}
+	s.gate.forget(s.handle.group)
+	if pod := s.gate.admit(theGang); pod != nil {
+		t.Errorf("admitted %s of a gang that is gone", pod.Name)
+	}
+	s.gate.wakeKnown(theGang)
+	if len(s.gate.gangs) != 0 {
+		t.Error("a gang that is gone is remembered again")
+	}
+}
+
+func TestGateDoesNotCountPodsThatAreBeingDeleted(t *testing.T) {
+	s := newGateScene(t, 2, 2)
+	s.handle.pods["p1"].DeletionTimestamp = &metav1.Time{Time: epochZero}
+	s.arrive()
+	s.after(settle)
+	s.wantActivations(0)
+}
+
+func TestGateTellsAGangThatWaitsForSchedulingGates(t *testing.T) {
+	s := newGateScene(t, 1, 2)
+	s.handle.pods["p1"].Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "quota"}}
+	s.arrive()
+	s.after(settle)
+	s.after(tellAfter)
+	s.wantActivations(0)
+	s.wantVerdict("GangPlaced=False: pod p1 has scheduling gates")
+	gated := s.handle.pods["p1"].DeepCopy()
+	s.handle.pods["p1"].Spec.SchedulingGates = nil
+	s.gate.podUpdated(gated, s.handle.pods["p1"])
+	s.after(settle)
+	s.wantActivations(1)
 }

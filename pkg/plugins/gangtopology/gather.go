@@ -58,7 +58,7 @@ func (p *Plugin) gather(ctx context.Context, info fwk.PodGroupInfo, nodes []fwk.
 	if err != nil {
 		return g, fmt.Errorf("reading the state of pod group %s: %w", g.key, err)
 	}
-	running := state.ScheduledPods()
+	running := live(state.ScheduledPods())
 	g.running = len(running)
 	g.wanted = max(0, quorumOf(g.group)-g.running)
 	g.roles = clusterview.BesideRunning(g.roles, running, g.hosts.Tree, constraint.SliceSize, constraint.SliceLevel)

@@ -81,8 +81,8 @@ func (p *Plugin) torn(g gathered) (types.NamespacedName, bool) {
 		if err != nil {
 			continue
 		}
-		running, quorum := state.ScheduledPodsCount(), quorumOf(group)
-		if 0 < running && running < quorum && state.AllPodsCount() >= quorum && p.gate.holdsOthers(key) {
+		running, quorum := len(live(state.ScheduledPods())), quorumOf(group)
+		if 0 < running && running < quorum && running+len(state.UnscheduledPods()) >= quorum && p.gate.holdsOthers(key) {
 			return key, true
 		}
 	}

@@ -109,6 +109,7 @@ type fakeState struct {
 }
 
 func (s fakeState) AllPodsCount() int                   { return len(s.pods) }
+func (s fakeState) ScheduledPods() []*v1.Pod            { return nil }
 func (s fakeState) UnscheduledPods() map[string]*v1.Pod { return s.pods }
 
 type fakeWaiting struct {

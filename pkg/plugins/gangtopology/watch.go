@@ -57,8 +57,12 @@ func (g *gate) podAdded(pod *v1.Pod) {
 }
 
 // podUpdated: a pod on a node that begins to terminate makes no room yet, but
-// a smaller request after a resize does.
+// a smaller request after a resize does; and a gang waits for the scheduling
+// gates of each of its pods.
 func (g *gate) podUpdated(old, pod *v1.Pod) {
+	if len(old.Spec.SchedulingGates) > 0 && len(pod.Spec.SchedulingGates) == 0 {
+		g.podAdded(pod)
+	}
 	if pod.Spec.NodeName != "" && old.Spec.NodeName != "" &&
 		!apiequality.Semantic.DeepEqual(old.Spec.Containers, pod.Spec.Containers) {
 		g.changed()
@@ -70,7 +74,7 @@ func (g *gate) podGone(pod *v1.Pod) {
 		g.changed()
 	}
 	if name, ok := groupOf(pod); ok {
-		g.wake(types.NamespacedName{Namespace: pod.Namespace, Name: name})
+		g.wakeKnown(types.NamespacedName{Namespace: pod.Namespace, Name: name})
 	}
 }
 
