@@ -81,6 +81,9 @@ func (p *Plugin) torn(g gathered) (types.NamespacedName, bool) {
 		if err != nil {
 			continue
 		}
+		if scheduled := state.ScheduledPodsCount(); scheduled == 0 || scheduled == state.AllPodsCount() {
+			continue // not begun, or nothing of it waits: no need to look at its pods
+		}
 		running, quorum := len(live(state.ScheduledPods())), quorumOf(group)
 		if 0 < running && running < quorum && running+len(state.UnscheduledPods()) >= quorum && p.gate.holdsOthers(key) {
 			return key, true
