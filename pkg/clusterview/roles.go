@@ -20,6 +20,14 @@ import (
 	"github.com/tutti-project/tutti/pkg/topology"
 )
 
+// GroupOf returns the name of the pod's group, and whether it has one.
+func GroupOf(pod *v1.Pod) (string, bool) {
+	if g := pod.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
+		return *g.PodGroupName, true
+	}
+	return "", false
+}
+
 // Role is the pods of one replica type, or of one shape, in rank order: they
 // are interchangeable to every filter.
 type Role struct {

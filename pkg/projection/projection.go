@@ -19,7 +19,6 @@ import (
 	"slices"
 	"strings"
 
-	v1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -91,12 +90,4 @@ func nativeFrom(g *group) *schedulingv1beta1.PodGroup {
 			Priority:       new(first.priority),
 		},
 	}
-}
-
-// GroupOf returns the name of the pod's group, and whether it has one.
-func GroupOf(pod *v1.Pod) (string, bool) {
-	if g := pod.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
-		return *g.PodGroupName, true
-	}
-	return "", false
 }

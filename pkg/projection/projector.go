@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
+
+	"github.com/tutti-project/tutti/pkg/clusterview"
 )
 
 // Projector keeps the projected PodGroups in step with CRD PodGroups and pods.
@@ -66,7 +68,7 @@ func (p *Projector) WatchPodGroups(informer cache.SharedIndexInformer) error {
 func (p *Projector) WatchPods(informer cache.SharedIndexInformer) error {
 	return p.watch(informer, func(obj any, gone bool) {
 		pod := obj.(*v1.Pod)
-		name, ok := GroupOf(pod)
+		name, ok := clusterview.GroupOf(pod)
 		if !ok {
 			return
 		}

@@ -18,6 +18,8 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
+
+	"github.com/tutti-project/tutti/pkg/clusterview"
 )
 
 const (
@@ -105,7 +107,7 @@ func newGate(handle fwk.Handle, report *reporter) *gate {
 
 // PreEnqueue implements fwk.PreEnqueuePlugin.
 func (p *Plugin) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
-	if name, ok := groupOf(pod); ok && !p.gate.admits(types.NamespacedName{Namespace: pod.Namespace, Name: name}, pod) {
+	if name, ok := clusterview.GroupOf(pod); ok && !p.gate.admits(types.NamespacedName{Namespace: pod.Namespace, Name: name}, pod) {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "waiting for the gang")
 	}
 	return nil
@@ -395,11 +397,4 @@ func priorityOf(group *schedulingv1beta1.PodGroup) int32 {
 		return *group.Spec.Priority
 	}
 	return 0
-}
-
-func groupOf(pod *v1.Pod) (string, bool) {
-	if g := pod.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
-		return *g.PodGroupName, true
-	}
-	return "", false
 }

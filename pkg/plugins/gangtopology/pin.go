@@ -9,6 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/tutti-project/tutti/pkg/clusterview"
 )
 
 // pinKey is where a pod's pin lies in the state of its own cycle. The engine
@@ -36,7 +38,7 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	if _, err := state.Read(probeKey); err == nil {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	if _, ok := groupOf(pod); !ok {
+	if _, ok := clusterview.GroupOf(pod); !ok {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	cycle := state.GetPodGroupSchedulingCycle()
@@ -72,7 +74,7 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node
 // SignPod implements fwk.SignPlugin: ordinary pods stay batchable; a gang's
 // pod is like no other.
 func (p *Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
-	if _, ok := groupOf(pod); ok {
+	if _, ok := clusterview.GroupOf(pod); ok {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "pods of a gang are placed by plan")
 	}
 	return nil, nil

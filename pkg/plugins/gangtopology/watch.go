@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/tutti-project/tutti/pkg/clusterview"
 )
 
 // watch tells the gate what can let a gang in: members and groups that come or
@@ -51,7 +53,7 @@ func (g *gate) watch(factory informers.SharedInformerFactory) error {
 }
 
 func (g *gate) podAdded(pod *v1.Pod) {
-	if name, ok := groupOf(pod); ok && pod.Spec.NodeName == "" {
+	if name, ok := clusterview.GroupOf(pod); ok && pod.Spec.NodeName == "" {
 		g.wake(types.NamespacedName{Namespace: pod.Namespace, Name: name})
 	}
 }
@@ -73,7 +75,7 @@ func (g *gate) podGone(pod *v1.Pod) {
 	if pod.Spec.NodeName != "" {
 		g.changed()
 	}
-	if name, ok := groupOf(pod); ok {
+	if name, ok := clusterview.GroupOf(pod); ok {
 		g.wakeKnown(types.NamespacedName{Namespace: pod.Namespace, Name: name})
 	}
 }
