@@ -5,7 +5,6 @@ package topology
 
 import (
 	"fmt"
-	"math/bits"
 	"sync"
 )
 
@@ -20,10 +19,25 @@ type GPUs struct {
 	numa  []int    // NUMA node of each GPU, -1 where unknown
 	rates Rates
 
-	mu     sync.Mutex
-	rings  map[Set]int          // of sets that were asked for
-	ranges map[setSize]setRange // of free sets that were asked for
+	uniform bool
+	twins   []Set
+
+	// What has been found out, for sets without their likes.
+	mu       sync.Mutex
+	rings    map[Set]int
+	ringed   map[setLink]bool
+	lists    map[setSize][]Set
+	ranges   map[setSize]setRange
+	packed   map[asksKey]bool
+	islanded map[Set]int
+	broken   map[setSize][2]int
+	prices   map[asksKey]priced
+	chosen   map[asksKey][]Set // here the very GPUs matter
 }
+
+// maxSets bounds the sets of a host that are not alike: 256 on a board of 8 GPUs
+// of which each is in a place of its own, 6,561 on one of 8 pairs.
+const maxSets = 1 << 13
 
 // Rates are a host's bandwidths in MB/s per direction.
 type Rates struct {
@@ -34,12 +48,6 @@ type Rates struct {
 	// they go through a switch, and not to each of the others.
 	NVLinks int
 }
-
-// Set is a set of a host's GPUs: bit i is GPU i.
-type Set uint32
-
-// maxGPUs is what a Set holds.
-const maxGPUs = 32
 
 type setSize struct {
 	free Set
@@ -73,7 +81,20 @@ func NewGPUs(links [][]Link, numa []int, rates Rates) (*GPUs, error) {
 			}
 		}
 	}
-	return &GPUs{links: links, numa: numa, rates: rates, rings: map[Set]int{}, ranges: map[setSize]setRange{}}, nil
+	g := &GPUs{
+		links: links, numa: numa, rates: rates,
+		rings: map[Set]int{}, ringed: map[setLink]bool{}, lists: map[setSize][]Set{}, ranges: map[setSize]setRange{},
+		packed: map[asksKey]bool{}, islanded: map[Set]int{}, broken: map[setSize][2]int{},
+		prices: map[asksKey]priced{}, chosen: map[asksKey][]Set{},
+	}
+	g.uniform, g.twins = g.isUniform(), g.findTwins()
+	if g.uniform {
+		g.twins = []Set{g.All()}
+	}
+	if g.kinds() > maxSets {
+		return nil, fmt.Errorf("%d GPUs in %d different places are more than can be told apart", n, len(g.twins))
+	}
+	return g, nil
 }
 
 // Count is how many GPUs there are.
@@ -85,7 +106,9 @@ func (g *GPUs) All() Set { return Set(1<<len(g.links) - 1) }
 // Uniform says whether all sets of one size are equally connected, so that only
 // counts matter. Without NVLink GPUs on different NUMA nodes are not alike, even
 // where the matrix says so.
-func (g *GPUs) Uniform() bool {
+func (g *GPUs) Uniform() bool { return g.uniform }
+
+func (g *GPUs) isUniform() bool {
 	for i := range g.links {
 		for j := range i {
 			if g.links[i][j] != g.links[1][0] {
@@ -110,9 +133,10 @@ func (g *GPUs) RingBandwidth(set Set) int {
 
 // bandwidth is RingBandwidth under the lock.
 func (g *GPUs) bandwidth(set Set) int {
-	if bits.OnesCount32(uint32(set)) < 2 {
+	if set.Len() < 2 {
 		return 0
 	}
+	set = g.like(set)
 	rings, ok := g.rings[set]
 	if !ok {
 		rings = g.ringsOf(set)
@@ -148,34 +172,54 @@ func (g *GPUs) pcie(set Set) int {
 func (g *GPUs) Range(free Set, size int) (best, guaranteed int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if size < 2 || bits.OnesCount32(uint32(free)) < size {
+	if size < 2 || free.Len() < size {
 		return 0, 0
 	}
-	key := setSize{free, size}
+	key := setSize{g.like(free), size}
 	r, ok := g.ranges[key]
 	if !ok {
-		r = g.rangeOf(free, size)
+		for i, set := range g.subsetsOf(key.free, size) {
+			b := g.bandwidth(set)
+			if i == 0 {
+				r = setRange{b, b}
+			}
+			r.best, r.guaranteed = max(r.best, b), min(r.guaranteed, b)
+		}
 		g.ranges[key] = r
 	}
 	return r.best, r.guaranteed
 }
 
-// rangeOf looks at every subset, or on a uniform host at one.
-func (g *GPUs) rangeOf(free Set, size int) setRange {
-	r, first := setRange{}, true
-	uniform := g.Uniform()
-	for set := free; set != 0; set = (set - 1) & free {
-		if bits.OnesCount32(uint32(set)) != size {
-			continue
-		}
-		b := g.bandwidth(set)
-		if first {
-			r, first = setRange{b, b}, false
-		}
-		r.best, r.guaranteed = max(r.best, b), min(r.guaranteed, b)
-		if uniform {
-			break
-		}
+// subsetsOf are subsets, kept for free sets that stand for their likes.
+func (g *GPUs) subsetsOf(free Set, size int) []Set {
+	if free != g.like(free) {
+		return g.subsets(free, size)
 	}
-	return r
+	key := setSize{free, size}
+	list, ok := g.lists[key]
+	if !ok {
+		list = g.subsets(free, size)
+		g.lists[key] = list
+	}
+	return list
+}
+
+// modelMB is how much a collective moves to be compared by, in MB.
+const modelMB = 1000
+
+// AllReduceNanos is how long an all-reduce of 1 GB over the set's GPUs takes, in
+// nanoseconds: each sends 2 (n-1)/n of it around the ring. A set of one takes
+// none; one whose bandwidth is not known is slower than any other.
+func (g *GPUs) AllReduceNanos(set Set) int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.allReduceNanos(set)
+}
+
+func (g *GPUs) allReduceNanos(set Set) int64 {
+	n := int64(set.Len())
+	if n < 2 {
+		return 0
+	}
+	return 2 * (n - 1) * modelMB * 1_000_000_000 / (n * int64(max(1, g.bandwidth(set))))
 }

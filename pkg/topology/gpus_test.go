@@ -18,7 +18,8 @@ import (
 
 // TestHosts reads link matrices as nvidia-smi prints them and writes, for every
 // number of GPUs of an idle host, the ring bandwidth in MB/s of the best set and
-// that which every set has.
+// that which every set has, and the strongest links that can be asked of some set
+// and of every.
 func TestHosts(t *testing.T) {
 	datadriven.Walk(t, "testdata/hosts", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
@@ -79,7 +80,16 @@ func describeHost(g *GPUs) string {
 	fmt.Fprintf(&b, "%d GPUs, %s\n", g.Count(), word)
 	for k := 2; k <= g.Count(); k++ {
 		best, guaranteed := g.Range(g.All(), k)
-		fmt.Fprintf(&b, "%d: best %d, guaranteed %d\n", k, best, guaranteed)
+		some, every := Demand(0), Demand(0)
+		for link := range Demand(len(demands)) {
+			if g.Pack(g.All(), []Ask{{k, link}}) {
+				some = link
+			}
+			if g.Every(g.All(), Ask{k, link}) {
+				every = link
+			}
+		}
+		fmt.Fprintf(&b, "%d: best %d by %s, guaranteed %d by %s\n", k, best, some, guaranteed, every)
 	}
 	return b.String()
 }
