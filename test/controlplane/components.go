@@ -22,6 +22,9 @@ var controllers = []string{
 	"endpointslice-controller",
 	"garbage-collector-controller",
 	"namespace-controller",
+	"persistentvolume-binder-controller",
+	"persistentvolume-protection-controller",
+	"persistentvolumeclaim-protection-controller",
 	"serviceaccount-controller",
 }
 

@@ -29,6 +29,10 @@ type gathered struct {
 	roles   []clusterview.Role
 	planner *placement.Planner
 	problem placement.Problem
+	// intricate: pods may be refused for their siblings' sake. barred are the
+	// hosts on which that was so.
+	intricate bool
+	barred    []map[int]string // [role]
 	// running is how many members have a node, wanted how many more must be
 	// placed to reach the group's minimum.
 	running, wanted int
@@ -63,6 +67,10 @@ func (p *Plugin) gather(ctx context.Context, info fwk.PodGroupInfo, nodes []fwk.
 	g.wanted = max(0, quorumOf(g.group)-g.running)
 	g.roles = clusterview.BesideRunning(g.roles, running, g.hosts.Tree, constraint.SliceSize, constraint.SliceLevel)
 	g.planner = p.builder.Planner(g.hosts, g.roles)
+	conflicts := clusterview.ConflictsOf(g.roles)
+	if len(conflicts) > 0 {
+		g.planner = withConflicts(g.planner, g.hosts.Tree.Hosts(), conflicts)
+	}
 	g.problem = g.planner.Problem()
 	g.problem.Constraint = constraint
 	for _, pod := range running {
@@ -76,13 +84,41 @@ func (p *Plugin) gather(ctx context.Context, info fwk.PodGroupInfo, nodes []fwk.
 	}
 	for i, minimum := range minimums(g.roles, g.wanted, floors) {
 		role := g.roles[i]
+		request := role.Vector(g.problem.Resources[:len(g.problem.Resources)-len(conflicts)])
+		for _, conflict := range conflicts {
+			request = append(request, conflict.Takes[i])
+		}
+		g.intricate = g.intricate || role.MeetsSiblings()
+		g.barred = append(g.barred, map[int]string{})
 		g.problem.Roles = append(g.problem.Roles, placement.Role{
-			Name: role.Name, Pods: len(role.Pods), Minimum: minimum, Request: role.Vector(g.problem.Resources),
-			Eligible: p.eligible(ctx, role, g.hosts),
+			Name: role.Name, Pods: len(role.Pods), Minimum: minimum, Request: request,
+			Eligible: p.eligible(ctx, role, g.hosts, g.barred[i]),
 			Uniform:  uniform && role.AsksForDevices(), Kind: g.kindOf(role, running), Serves: role.Type == serverType,
 		})
 	}
 	return g, nil
+}
+
+// withConflicts is a planner for this gang alone, which counts conflicts as
+// resources too. O(hosts).
+func withConflicts(shared *placement.Planner, hosts int, conflicts []clusterview.Conflict) *placement.Planner {
+	problem := shared.Problem()
+	resources := slices.Clone(problem.Resources)
+	for _, conflict := range conflicts {
+		resources = append(resources, conflict.Name)
+	}
+	free := make([][]int64, hosts)
+	for host := range free {
+		free[host] = slices.Grow(slices.Clone(problem.Free[host]), len(conflicts))
+		for _, conflict := range conflicts {
+			free[host] = append(free[host], conflict.Capacity)
+		}
+	}
+	own := placement.NewPlanner(problem.Tree, resources, free)
+	for host := range free {
+		own.SetKind(host, shared.KindOf(host))
+	}
+	return own
 }
 
 // serverType is the replica type of parameter servers, as in the label.

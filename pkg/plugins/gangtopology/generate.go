@@ -45,21 +45,27 @@ func (p *Plugin) GeneratePlacements(ctx context.Context, state fwk.PodGroupCycle
 	if torn, ok := p.torn(g); ok {
 		return nil, g.unschedulable(fmt.Sprintf("waiting until gang %s, of which a part runs, is completed", torn))
 	}
-	decision := g.planner.Plan(g.problem)
-	placed := g.assign(decision)
+	decision, placed, reason, err := p.settle(ctx, &g, group.GetUnscheduledPods())
+	if err != nil {
+		return nil, fwk.AsStatus(err)
+	}
 	klog.FromContext(ctx).V(4).Info("Planned gang", "podGroup", klog.KRef(g.key.Namespace, g.key.Name),
 		"placedPods", len(placed), "unscheduledPods", len(group.GetUnscheduledPods()))
 	if decision.Hosts == nil {
-		return nil, p.refuse(g, decision.Explain(g.problem))
+		return nil, p.refuse(g, reason)
 	}
 	if len(placed) == 0 {
 		p.gate.refuse(g.key) // the minimum runs; the extras find no room
 		return nil, g.unschedulable("no room for pods beyond the gang's minimum")
 	}
-	domain := g.hosts.Tree.Describe(decision.Domain)
+	domain := g.hosts.Tree.Describe(g.enclosing(placed))
 	round := p.newRound(g, domain, placed)
 	state.Write(planKey, &plan{pins: placed, round: round})
-	return &fwk.GeneratePlacementsResult{Placements: []*fwk.Placement{{Name: domain, Nodes: g.nodes(placed)}}}, nil
+	nodes := parent.Nodes // pods far away count too where pods mind each other
+	if !g.intricate {
+		nodes = g.nodes(placed)
+	}
+	return &fwk.GeneratePlacementsResult{Placements: []*fwk.Placement{{Name: domain, Nodes: nodes}}}, nil
 }
 
 // torn finds another gang of which a part runs: bindings failed, or this
@@ -126,6 +132,23 @@ func (g gathered) assign(decision placement.Decision) map[types.UID]pin {
 	return placed
 }
 
+// enclosing is the narrowest domain around all placed and running pods.
+func (g gathered) enclosing(placed map[types.UID]pin) int {
+	first, last := g.hosts.Tree.Hosts(), -1
+	for _, host := range g.problem.Anchors {
+		first, last = min(first, host), max(last, host)
+	}
+	for _, pin := range placed {
+		first, last = min(first, pin.host), max(last, pin.host)
+	}
+	for level := len(g.hosts.Tree.Levels()) - 1; level > 0; level-- {
+		if domain := g.hosts.Tree.DomainOf(first, level); domain == g.hosts.Tree.DomainOf(last, level) {
+			return domain
+		}
+	}
+	return g.hosts.Tree.Domains(0)[0].ID
+}
+
 // nodes are the snapshot's own node infos of a plan, in tree order: the engine
 // demands the same instances.
 func (g gathered) nodes(placed map[types.UID]pin) []fwk.NodeInfo {
@@ -144,13 +167,16 @@ func (g gathered) nodes(placed map[types.UID]pin) []fwk.NodeInfo {
 
 // eligible asks the profile's own PreFilter and Filter plugins whether a pod
 // of a role may stand on a host, lazily: PreFilter runs at the first question.
-// Siblings are not counted here; the pinned cycle runs every filter again with
-// them in place.
-func (p *Plugin) eligible(ctx context.Context, role clusterview.Role, hosts clusterview.Hosts) func(int) (bool, string) {
+// Siblings are not counted here; the rehearsal does that, and bars the hosts on
+// which they were in the way.
+func (p *Plugin) eligible(ctx context.Context, role clusterview.Role, hosts clusterview.Hosts, barred map[int]string) func(int) (bool, string) {
 	var probe *probe
 	return func(host int) (bool, string) {
 		if in := role.Within; in != nil && hosts.Tree.DomainOf(host, hosts.Tree.Domain(*in).Level) != *in {
 			return false, "not where the pod's slice runs"
+		}
+		if why, ok := barred[host]; ok {
+			return false, why
 		}
 		if probe == nil {
 			probe = p.newProbe(ctx, role.Pods[0])
