@@ -13,26 +13,43 @@ type Victim struct {
 	Name  string
 	Cost  Cost
 	Frees []Change // what its hosts get back; each host at most once
+	// Parts are positions of victims that go with this one, such as the pods
+	// that a gang can spare: beside it they free nothing more and cost nothing more.
+	Parts []int
+	// Draws are on budgets that several victims share. What all of them draw
+	// beyond a budget adds to Cost.Violations.
+	Draws []Draw
 }
+
+// Draw is how many pods of a victim a budget counts.
+type Draw struct {
+	Budget *Budget
+	Pods   int
+}
+
+// Budget is how many of some pods may go together.
+type Budget struct{ Allowed int }
 
 // Cost is what an eviction costs, of one victim or of several, most important first.
 type Cost struct {
 	Violations int   // of disruption budgets
 	Priority   int   // the highest
 	Gangs      int   // 0 for a single pod
+	Lost       int64 // device-hours of work
 	Pods       int   // at least 1
 	Started    int64 // the earliest: of work that began later less is lost
 }
 
 func (a Cost) compare(b Cost) int {
-	return cmp.Or(cmp.Compare(a.Violations, b.Violations), cmp.Compare(a.Priority, b.Priority),
-		cmp.Compare(a.Gangs, b.Gangs), cmp.Compare(a.Pods, b.Pods), cmp.Compare(b.Started, a.Started))
+	return cmp.Or(cmp.Compare(a.Violations, b.Violations), cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.Gangs, b.Gangs),
+		cmp.Compare(a.Lost, b.Lost), cmp.Compare(a.Pods, b.Pods), cmp.Compare(b.Started, a.Started))
 }
 
-// and is the cost of both. It is above that of either: no victim is for nothing.
+// and is the cost of both. It is not below that of either.
 func (a Cost) and(b Cost) Cost {
 	return Cost{
-		a.Violations + b.Violations, max(a.Priority, b.Priority), a.Gangs + b.Gangs, a.Pods + b.Pods, min(a.Started, b.Started),
+		Violations: a.Violations + b.Violations, Priority: max(a.Priority, b.Priority), Gangs: a.Gangs + b.Gangs,
+		Lost: a.Lost + b.Lost, Pods: a.Pods + b.Pods, Started: min(a.Started, b.Started),
 	}
 }
 
@@ -66,27 +83,37 @@ func PlanWithVictims(p Problem, victims []Victim) (Decision, Eviction) {
 // the decision is that of Plan. Pods beyond the minimum may use what is freed,
 // but nothing is freed for them. Eligible is asked as if all victims were gone.
 //
-// More victims never make a gang fit less, and cost more. So in every domain of
-// the required level the cheapest victims that are enough are found by halving,
-// and spared from the dearest on as long as the gang fits. The cheapest of these
-// sets bounds an exact search, which keeps or evicts victim by victim.
+// More victims never make a gang fit less, and never cost less. All that are
+// needed stand in one domain of the required level. In every such domain the
+// cheapest that are enough are found by halving, and spared from the dearest on
+// as long as the gang fits. The cheapest of these sets bounds an exact search,
+// domain by domain, which keeps or evicts victim by victim.
 func (c *Planner) PlanWithVictims(p Problem, victims []Victim) (Decision, Eviction) {
 	s := newVictimSearch(c, p, victims)
 	decision := s.planWithout(nil)
-	if decision.Hosts != nil || len(victims) == 0 {
+	if decision.Hosts != nil || len(victims) == 0 || s.planWithout(s.byCost).Hosts == nil {
 		return decision, Eviction{Least: true}
 	}
-	if s.planWithout(s.byCost).Hosts == nil {
-		return decision, Eviction{Least: true}
-	}
-	s.lookIntoDomains()
-	s.plans = 0
-	s.decide(0, nil, Cost{Started: maxStarted})
-	e := Eviction{Victims: s.best, Cost: s.costOf(s.best), Least: s.plans <= maxVictimPlans}
+	least := s.find()
+	e := Eviction{Victims: s.best, Cost: s.costOf(s.best), Least: least}
 	slices.Sort(e.Victims)
 	decision = s.planWithout(e.Victims)
 	e.Least = e.Least && !decision.Bounded
 	return decision, e
+}
+
+// find sets best, and tells whether nothing costs less.
+func (s *victimSearch) find() (least bool) {
+	if s.isSingle() {
+		return s.single()
+	}
+	sets := s.byDomain()
+	s.lookInto(sets)
+	s.plans = 0
+	for _, set := range sets {
+		s.search(set)
+	}
+	return s.plans <= maxVictimPlans
 }
 
 // victimSearch is the state of one search for victims.
@@ -94,9 +121,14 @@ type victimSearch struct {
 	planner *Planner
 	p       Problem
 	victims []Victim
-	byCost  []int // victims, the cheapest first
+	own     []Cost // [victim] by itself
+	byCost  []int  // victims, the cheapest first
 	plans   int
 	best    []int
+
+	changed map[int][]int64 // the problem's own changes, by host
+	over    [][]int64       // [host] what a what-if leaves; nil where that is as it is
+	covered []bool          // [victim] goes with another one
 }
 
 // maxStarted is the start of nobody.
@@ -104,14 +136,20 @@ const maxStarted = 1<<63 - 1
 
 func newVictimSearch(c *Planner, p Problem, victims []Victim) *victimSearch {
 	s := &victimSearch{planner: c, p: p, victims: victims}
+	s.over, s.covered = make([][]int64, len(c.free)), make([]bool, len(victims))
+	s.changed = make(map[int][]int64, len(p.Changes))
+	for _, change := range p.Changes {
+		s.changed[change.Host] = change.Free
+	}
 	s.p.Roles = slices.Clone(p.Roles)
 	for r := range s.p.Roles {
 		s.p.Roles[r].Eligible = remembered(p.Roles[r].Eligible)
 	}
 	for v := range victims {
 		s.byCost = append(s.byCost, v)
+		s.own = append(s.own, s.costOf([]int{v}))
 	}
-	slices.SortStableFunc(s.byCost, func(a, b int) int { return victims[a].Cost.compare(victims[b].Cost) })
+	slices.SortStableFunc(s.byCost, func(a, b int) int { return s.own[a].compare(s.own[b]) })
 	s.best = s.byCost
 	return s
 }
@@ -136,14 +174,41 @@ func remembered(oracle func(int) (bool, string)) func(int) (bool, string) {
 	}
 }
 
+// each calls do for the victims of the set that do not go with another one.
+func (s *victimSearch) each(set []int, do func(v int)) {
+	for _, v := range set {
+		for _, part := range s.victims[v].Parts {
+			s.covered[part] = true
+		}
+	}
+	for _, v := range set {
+		if !s.covered[v] {
+			do(v)
+		}
+	}
+	for _, v := range set {
+		for _, part := range s.victims[v].Parts {
+			s.covered[part] = false
+		}
+	}
+}
+
 func (s *victimSearch) costOf(set []int) Cost {
 	cost := Cost{Started: maxStarted}
-	for i, v := range set {
-		if i == 0 {
-			cost = s.victims[v].Cost
+	first := true
+	drawn := map[*Budget]int{}
+	s.each(set, func(v int) {
+		if first {
+			cost, first = s.victims[v].Cost, false
 		} else {
 			cost = cost.and(s.victims[v].Cost)
 		}
+		for _, draw := range s.victims[v].Draws {
+			drawn[draw.Budget] += draw.Pods
+		}
+	})
+	for budget, pods := range drawn {
+		cost.Violations += max(0, pods-max(0, budget.Allowed))
 	}
 	return cost
 }
@@ -151,41 +216,38 @@ func (s *victimSearch) costOf(set []int) Cost {
 // planWithout plans as if the victims were gone.
 func (s *victimSearch) planWithout(gone []int) Decision {
 	s.plans++
-	free := make(map[int][]int64)
-	var order []int
-	take := func(h int, base []int64) []int64 {
-		if free[h] == nil {
-			free[h] = slices.Clone(base)
-			order = append(order, h)
+	p := s.p
+	p.Changes = nil
+	take := func(h int, base []int64) {
+		if s.over[h] == nil {
+			s.over[h] = slices.Clone(base)
+			p.Changes = append(p.Changes, Change{Host: h, Free: s.over[h]})
 		}
-		return free[h]
 	}
 	for _, change := range s.p.Changes {
 		take(change.Host, change.Free)
 	}
-	for _, v := range gone {
+	s.each(gone, func(v int) {
 		for _, f := range s.victims[v].Frees {
-			left := take(f.Host, s.planner.free[f.Host])
+			take(f.Host, s.planner.free[f.Host])
 			for d, n := range f.Free {
-				left[d] += n
+				s.over[f.Host][d] += n
 			}
 		}
-	}
-	p := s.p
-	p.Changes = nil
-	for _, h := range order {
-		p.Changes = append(p.Changes, Change{Host: h, Free: free[h]})
+	})
+	for _, change := range p.Changes {
+		s.over[change.Host] = nil
 	}
 	return s.planner.Plan(p)
 }
 
 func (s *victimSearch) enough(set []int) bool { return s.planWithout(set).Hosts != nil }
 
-// lookIntoDomains finds sets that are enough, by the victims in each domain of
-// the required level, and keeps the cheapest as the best.
-func (s *victimSearch) lookIntoDomains() {
+// lookInto finds sets that are enough among those of each domain, and keeps the
+// cheapest as the best.
+func (s *victimSearch) lookInto(sets [][]int) {
 	looked := 0
-	for _, set := range s.byDomain() {
+	for _, set := range sets {
 		if looked == maxVictimDomains {
 			break
 		}
@@ -195,7 +257,19 @@ func (s *victimSearch) lookIntoDomains() {
 		looked++
 		s.offer(s.spare(slices.Clone(set[:s.shortestPrefix(set)])))
 	}
-	s.offer(s.spare(slices.Clone(s.byCost[:s.shortestPrefix(s.byCost)])))
+	if looked == 0 {
+		s.offer(s.spare(slices.Clone(s.byCost[:s.shortestPrefix(s.byCost)])))
+	}
+}
+
+// search looks for a set below the best among the victims given, the cheapest
+// first. A victim that alone costs as much as the best is in none.
+func (s *victimSearch) search(set []int) {
+	best := s.costOf(s.best)
+	set = slices.DeleteFunc(slices.Clone(set), func(v int) bool { return s.own[v].compare(best) >= 0 })
+	if len(set) > 0 {
+		s.decide(set, nil)
+	}
 }
 
 // shortestPrefix is how many of the set, in order, are enough.
@@ -249,12 +323,11 @@ func (s *victimSearch) byDomain() [][]int {
 	return sets
 }
 
-// decide keeps or evicts the dearest victims from the i-th on, those before it
-// being decided, and looks for sets below the best. O(2^victims) in the worst
-// case; what cannot win or is not enough with all cheaper ones is cut off.
-func (s *victimSearch) decide(i int, gone []int, cost Cost) {
-	rest := s.byCost[:len(s.byCost)-i]
-	if s.plans > maxVictimPlans || len(gone) > 0 && cost.compare(s.costOf(s.best)) >= 0 {
+// decide keeps or evicts the dearest of the rest, those in gone being evicted,
+// and looks for sets below the best. O(2^victims) in the worst case; what cannot
+// win or is not enough with all cheaper ones is cut off.
+func (s *victimSearch) decide(rest, gone []int) {
+	if s.plans > maxVictimPlans || len(gone) > 0 && s.costOf(gone).compare(s.costOf(s.best)) >= 0 {
 		return
 	}
 	if !s.enough(append(slices.Clone(gone), rest...)) {
@@ -264,11 +337,7 @@ func (s *victimSearch) decide(i int, gone []int, cost Cost) {
 		s.best = slices.Clone(gone)
 		return
 	}
-	v := rest[len(rest)-1]
-	s.decide(i+1, gone, cost)
-	with := s.victims[v].Cost
-	if len(gone) > 0 {
-		with = with.and(cost)
-	}
-	s.decide(i+1, append(slices.Clone(gone), v), with)
+	last := len(rest) - 1
+	s.decide(rest[:last], gone)
+	s.decide(rest[:last], append(slices.Clone(gone), rest[last]))
 }

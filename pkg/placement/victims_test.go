@@ -57,9 +57,17 @@ func checkEvicted(t *testing.T, p Problem, victims []Victim, d Decision, e Evict
 // randomVictims takes most of a random cluster away and gives it to victims.
 func randomVictims(below func(int) int) (Problem, []Victim) {
 	p := randomProblem(below)
+	if below(4) == 0 {
+		p.Roles = p.Roles[:1]
+		p.Roles[0].Pods, p.Roles[0].Minimum = 1, 1
+	}
 	var victims []Victim
+	budgets := []*Budget{{Allowed: below(3)}, {Allowed: below(2)}}
 	for range 1 + below(5) {
-		v := Victim{Cost: Cost{Violations: below(4) / 3, Priority: below(3), Gangs: below(2), Pods: 1 + below(3), Started: int64(below(3))}}
+		v := Victim{Cost: Cost{Violations: below(4) / 3, Priority: below(3), Gangs: below(2), Lost: int64(below(2)), Pods: 1 + below(3), Started: int64(below(3))}}
+		if below(3) == 0 {
+			v.Draws = append(v.Draws, Draw{Budget: budgets[below(2)], Pods: 1 + below(v.Cost.Pods)})
+		}
 		for h := range p.Free {
 			if below(3) > 0 {
 				continue
@@ -73,12 +81,42 @@ func randomVictims(below func(int) int) (Problem, []Victim) {
 		}
 		victims = append(victims, v)
 	}
+	if last := len(victims) - 1; last > 1 && below(3) == 0 {
+		victims[last] = whole(victims[last], victims[:2])
+	}
 	return p, victims
+}
+
+// whole is a victim that the parts, the first of the list, go with.
+func whole(v Victim, parts []Victim) Victim {
+	for i, part := range parts {
+		v.Parts = append(v.Parts, i)
+		v.Cost = Cost{
+			Violations: v.Cost.Violations + part.Cost.Violations, Priority: max(v.Cost.Priority, part.Cost.Priority),
+			Gangs: v.Cost.Gangs + part.Cost.Gangs, Lost: v.Cost.Lost + part.Cost.Lost, Pods: v.Cost.Pods + part.Cost.Pods,
+			Started: min(v.Cost.Started, part.Cost.Started),
+		}
+		v.Draws = append(v.Draws, part.Draws...)
+		for _, f := range part.Frees {
+			at := slices.IndexFunc(v.Frees, func(c Change) bool { return c.Host == f.Host })
+			if at < 0 {
+				v.Frees = append(v.Frees, Change{Host: f.Host, Free: slices.Clone(f.Free)})
+				continue
+			}
+			for d, n := range f.Free {
+				v.Frees[at].Free[d] += n
+			}
+		}
+	}
+	return v
 }
 
 func twinWithout(p Problem, victims []Victim, gone []int) [][]int64 {
 	free := cloned(p.Free)
 	for _, v := range gone {
+		if slices.ContainsFunc(gone, func(whole int) bool { return slices.Contains(victims[whole].Parts, v) }) {
+			continue
+		}
 		for _, f := range victims[v].Frees {
 			for d, n := range f.Free {
 				free[f.Host][d] += n
@@ -86,6 +124,31 @@ func twinWithout(p Problem, victims []Victim, gone []int) [][]int64 {
 		}
 	}
 	return free
+}
+
+// twinCost adds up what the set costs: parts of a member with it, budgets once.
+func twinCost(victims []Victim, gone []int) Cost {
+	cost := Cost{Started: maxStarted}
+	drawn := map[*Budget]int{}
+	for _, v := range gone {
+		part := slices.ContainsFunc(gone, func(whole int) bool { return slices.Contains(victims[whole].Parts, v) })
+		if part {
+			continue
+		}
+		c := victims[v].Cost
+		cost.Violations += c.Violations
+		cost.Priority = max(cost.Priority, c.Priority)
+		cost.Gangs += c.Gangs
+		cost.Lost += c.Lost
+		cost.Pods += c.Pods
+		cost.Started = min(cost.Started, c.Started)
+		for _, draw := range victims[v].Draws {
+			before := max(0, drawn[draw.Budget]-draw.Budget.Allowed)
+			drawn[draw.Budget] += draw.Pods
+			cost.Violations += max(0, drawn[draw.Budget]-draw.Budget.Allowed) - before
+		}
+	}
+	return cost
 }
 
 // twinVictims tries every set of victims.
@@ -97,12 +160,9 @@ func twinVictims(p Problem, victims []Victim) (least Cost, needed, possible bool
 	whole := p
 	for set := range 1 << len(victims) {
 		var gone []int
-		cost := Cost{Started: maxStarted}
 		for v := range victims {
 			if set&(1<<v) != 0 {
 				gone = append(gone, v)
-				c := victims[v].Cost
-				cost = Cost{cost.Violations + c.Violations, max(cost.Priority, c.Priority), cost.Gangs + c.Gangs, cost.Pods + c.Pods, min(cost.Started, c.Started)}
 			}
 		}
 		p.Free = twinWithout(whole, victims, gone)
@@ -113,7 +173,7 @@ func twinVictims(p Problem, victims []Victim) (least Cost, needed, possible bool
 		if len(gone) == 0 {
 			return Cost{}, false, true
 		}
-		if !possible || cost.compare(least) < 0 {
+		if cost := twinCost(victims, gone); !possible || cost.compare(least) < 0 {
 			least, needed, possible = cost, true, true
 		}
 	}
