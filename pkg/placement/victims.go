@@ -91,7 +91,7 @@ func PlanWithVictims(p Problem, victims []Victim) (Decision, Eviction) {
 func (c *Planner) PlanWithVictims(p Problem, victims []Victim) (Decision, Eviction) {
 	s := newVictimSearch(c, p, victims)
 	decision := s.planWithout(nil)
-	if decision.Hosts != nil || len(victims) == 0 || s.planWithout(s.byCost).Hosts == nil {
+	if decision.Hosts != nil || len(s.byCost) == 0 || s.planWithout(s.byCost).Hosts == nil {
 		return decision, Eviction{Least: true}
 	}
 	least := s.find()
@@ -146,12 +146,38 @@ func newVictimSearch(c *Planner, p Problem, victims []Victim) *victimSearch {
 		s.p.Roles[r].Eligible = remembered(p.Roles[r].Eligible)
 	}
 	for v := range victims {
-		s.byCost = append(s.byCost, v)
 		s.own = append(s.own, s.costOf([]int{v}))
 	}
+	s.byCost = s.useful()
 	slices.SortStableFunc(s.byCost, func(a, b int) int { return s.own[a].compare(s.own[b]) })
 	s.best = s.byCost
 	return s
+}
+
+// useful leaves out victims that free nothing that is short: on each of their
+// hosts there is enough for the whole gang already of all that they hold there.
+func (s *victimSearch) useful() []int {
+	need := make([]int64, len(s.planner.resources))
+	for _, role := range s.p.Roles {
+		for d, n := range role.Request {
+			need[d] += n * int64(role.Pods)
+		}
+	}
+	var list []int
+	for v := range s.victims {
+		if slices.ContainsFunc(s.victims[v].Frees, func(f Change) bool {
+			free := s.free(f.Host)
+			for d, n := range f.Free {
+				if n > 0 && free[d] < need[d] {
+					return true
+				}
+			}
+			return false
+		}) {
+			list = append(list, v)
+		}
+	}
+	return list
 }
 
 // remembered asks an oracle once for each host, over many plans.
