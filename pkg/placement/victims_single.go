@@ -68,7 +68,7 @@ func (s *victimSearch) forHost(host int, set []int) (hostVictims, bool) {
 	}
 	best := hostVictims{host: host, exact: len(set) <= maxVictimsOfHost}
 	best.set = slices.Clone(set)
-	for i := len(best.set) - 1; i >= 0; i-- {
+	for i := range slices.Backward(set) { // from the dearest on; those before i are all still in
 		if fewer := slices.Delete(slices.Clone(best.set), i, i+1); s.fitsOn(host, fewer) {
 			best.set = fewer
 		}
