@@ -20,9 +20,13 @@ import (
 // milliseconds; a gang that waits longer has lost a member to an error.
 const barrierTimeout = 2 * time.Second
 
-// round is one commit of one gang: no member binds before every role has its
-// minimum reserved. It counts; each member's Permit is O(1), the last one's
-// O(members).
+// round is one commit of one gang. Its members meet at two barriers. At Permit
+// they wait until every role has its minimum reserved. Then the other plugins
+// prepare each of them, which may take long and fail (volumes are made, devices
+// claimed); in its own PreBind, which comes last, each waits until all are
+// ready. Only then the first binds. Members beyond the minimum that come later
+// wait for the same moment, and nobody waits for them. It counts; a member's
+// step is O(1), the one that opens a barrier O(members).
 type round struct {
 	plugin *Plugin
 	key    types.NamespacedName
@@ -33,6 +37,12 @@ type round struct {
 	mu      sync.Mutex
 	missing []int // [role] reservations until the minimum
 	waiting []types.UID
+	// needed are the members that made the quorum, those false that are not
+	// ready to bind yet; unready counts them.
+	needed  map[types.UID]bool
+	unready int
+	// decided is closed when the round is binding or aborted.
+	decided chan struct{}
 	state   roundState
 }
 
@@ -40,12 +50,14 @@ type roundState int
 
 const (
 	roundPending roundState = iota
-	roundOpen
+	roundReserved
+	roundBinding
 	roundAborted
 )
 
 func (p *Plugin) newRound(g gathered, domain string, placed map[types.UID]pin) *round {
-	r := &round{plugin: p, key: g.key, group: g.group, domain: domain, missing: make([]int, len(g.roles))}
+	r := &round{plugin: p, key: g.key, group: g.group, domain: domain, missing: make([]int, len(g.roles)),
+		needed: map[types.UID]bool{}, decided: make(chan struct{})}
 	r.count = tally{placed: len(placed), running: g.running, all: g.running}
 	for i, role := range g.problem.Roles {
 		r.missing[i] = role.Minimum
@@ -70,13 +82,21 @@ func (r *round) arrive(pod *v1.Pod, role int) (*fwk.Status, time.Duration) {
 		return fwk.NewStatus(fwk.Unschedulable, "another pod of the gang could not be reserved"), 0
 	}
 	r.missing[role]--
-	if r.state == roundPending {
-		if r.incomplete() {
-			r.waiting = append(r.waiting, pod.UID)
-			return fwk.NewStatus(fwk.Wait, "waiting for the rest of the gang"), barrierTimeout
-		}
-		r.open()
+	if r.state != roundPending {
+		return nil, 0
 	}
+	r.needed[pod.UID] = false
+	if r.incomplete() {
+		r.waiting = append(r.waiting, pod.UID)
+		return fwk.NewStatus(fwk.Wait, "waiting for the rest of the gang"), barrierTimeout
+	}
+	r.state, r.unready = roundReserved, len(r.needed)
+	for _, uid := range r.waiting {
+		if waiting := r.plugin.handle.GetWaitingPod(uid); waiting != nil {
+			waiting.Allow(Name)
+		}
+	}
+	r.waiting = nil
 	return nil, 0
 }
 
@@ -89,31 +109,78 @@ func (r *round) incomplete() bool {
 	return false
 }
 
-func (r *round) open() {
-	r.state = roundOpen
-	for _, uid := range r.waiting {
-		if waiting := r.plugin.handle.GetWaitingPod(uid); waiting != nil {
-			waiting.Allow(Name)
-		}
+// PreBindPreFlight implements fwk.PreBindPlugin.
+func (p *Plugin) PreBindPreFlight(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
+	if pinOf(state) == nil {
+		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	r.waiting = nil
+	return nil, nil
+}
+
+// PreBind implements fwk.PreBindPlugin: the second barrier.
+func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ string) *fwk.Status {
+	pinned := pinOf(state)
+	if pinned == nil {
+		return nil
+	}
+	r := pinned.round
+	r.ready(pod)
+	select {
+	case <-r.decided:
+	case <-ctx.Done():
+		return fwk.AsStatus(context.Cause(ctx))
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state == roundAborted {
+		return fwk.NewStatus(fwk.Unschedulable, "another pod of the gang could not be made ready to bind")
+	}
+	return nil
+}
+
+// ready notes that the pod can bind, and lets all bind when it is the last.
+func (r *round) ready(pod *v1.Pod) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if done, needed := r.needed[pod.UID]; done || !needed || r.state != roundReserved {
+		return
+	}
+	r.needed[pod.UID] = true
+	if r.unready--; r.unready > 0 {
+		return
+	}
+	if !r.plugin.gate.reserved(r.key, r.needed) {
+		r.abort() // one that was deleted meanwhile would be missing from the start
+		return
+	}
+	r.state = roundBinding
+	close(r.decided)
 	r.plugin.gate.placed(r.key)
 	r.plugin.report.placed(r.group, r.count, r.domain)
 }
 
-// lose is called when a reserved member could not go on. Before the barrier is
-// open that rejects all who wait at it; after that the others may be bound
-// already, so the pod is tried again, and the verdict says so.
+// lose is called when a reserved member could not go on. Before the others bind
+// that aborts all of them; after that they may be bound already, so the pod is
+// tried again, and the verdict says so.
 func (r *round) lose(pod *v1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.state == roundOpen && pod.DeletionTimestamp == nil {
+	_, needed := r.needed[pod.UID]
+	switch {
+	case r.state == roundBinding && pod.DeletionTimestamp == nil:
 		r.plugin.report.refused(r.group, fmt.Sprintf("pod %s could not be bound and is tried again; its events say why", pod.Name))
+	case r.state == roundReserved && needed:
+		r.plugin.report.refused(r.group, fmt.Sprintf("pod %s could not be made ready to bind, so none of the gang is bound and all are tried again; its events say why", pod.Name))
+		r.abort()
+	case r.state == roundPending:
+		r.abort()
 	}
-	if r.state != roundPending {
-		return
-	}
+}
+
+// abort sends all members back. Callers hold mu.
+func (r *round) abort() {
 	r.state = roundAborted
+	close(r.decided)
 	for _, uid := range r.waiting {
 		if waiting := r.plugin.handle.GetWaitingPod(uid); waiting != nil {
 			waiting.Reject(Name, "another pod of the gang could not be reserved")

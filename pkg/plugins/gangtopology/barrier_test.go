@@ -4,9 +4,12 @@
 package gangtopology
 
 import (
+	"context"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
@@ -44,11 +47,26 @@ func (c *commit) permit(name string, role int) fwk.Code {
 	state := framework.NewCycleState()
 	state.Write(pinKey, &pinned{pin: pin{role: role}, round: c.round})
 	c.states[name] = state
+	c.handle.scheduled = append(c.handle.scheduled, pod)
 	status, _ := c.plugin.Permit(c.Context(), state, pod, "n1")
 	if status.IsWait() {
 		c.handle.waiting[pod.UID] = &fakeWaiting{}
 	}
 	return status.Code()
+}
+
+// preBind brings pods to the second barrier, all at a time, and returns what
+// becomes of each.
+func (c *commit) preBind(names ...string) []string {
+	ctx, cancel := context.WithTimeout(c.Context(), time.Second)
+	defer cancel()
+	outcomes := make([]string, len(names))
+	var group sync.WaitGroup
+	for i, name := range names {
+		group.Go(func() { outcomes[i] = name + " " + c.plugin.PreBind(ctx, c.states[name], podNamed(name), "n1").Code().String() })
+	}
+	group.Wait()
+	return outcomes
 }
 
 func (c *commit) verdicts() []string {
@@ -74,8 +92,52 @@ func TestBarrierOpensWithTheLastMember(t *testing.T) {
 	if diff := cmp.Diff([]string{"ps-0 allowed", "worker-0 allowed"}, c.verdicts()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
+	if len(c.handle.events) != 0 {
+		t.Errorf("events %q before any is ready to bind", c.handle.events)
+	}
+	want := []string{"worker-1 Success", "ps-0 Success", "worker-0 Success"}
+	if diff := cmp.Diff(want, c.preBind("worker-1", "ps-0", "worker-0")); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
 	if len(c.handle.events) != 1 {
 		t.Errorf("events %q, want one", c.handle.events)
+	}
+}
+
+func TestNobodyBindsBeforeAllAreReady(t *testing.T) {
+	c := newCommit(t, 1, 1)
+	c.permit("ps-0", 0)
+	c.permit("worker-0", 1)
+	c.permit("worker-1", 1) // an extra
+	if diff := cmp.Diff([]string{"ps-0 Error", "worker-1 Error"}, c.preBind("ps-0", "worker-1")); diff != "" {
+		t.Errorf("while worker-0 is not ready, -want +got:\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"worker-0 Success", "worker-1 Success"}, c.preBind("worker-0", "worker-1")); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestAllGoBackWhenOneCannotBeMadeReady(t *testing.T) {
+	c := newCommit(t, 1, 1)
+	c.permit("ps-0", 0)
+	c.permit("worker-0", 1)
+	c.plugin.Unreserve(t.Context(), c.states["worker-0"], podNamed("worker-0"), "n1")
+	if diff := cmp.Diff([]string{"ps-0 Unschedulable"}, c.preBind("ps-0")); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if last := c.handle.events[len(c.handle.events)-1]; !strings.Contains(last, "pod worker-0 could not be made ready") {
+		t.Errorf("last event %q", last)
+	}
+}
+
+func TestAllGoBackWhenOneWasDeletedMeanwhile(t *testing.T) {
+	c := newCommit(t, 1, 1)
+	c.permit("ps-0", 0)
+	c.permit("worker-0", 1)
+	c.handle.scheduled = c.handle.scheduled[:1]
+	want := []string{"ps-0 Unschedulable", "worker-0 Unschedulable"}
+	if diff := cmp.Diff(want, c.preBind("ps-0", "worker-0")); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
@@ -127,6 +189,7 @@ func TestBarrierStaysOpenWhenABindFails(t *testing.T) {
 	c := newCommit(t, 1, 1)
 	c.permit("ps-0", 0)
 	c.permit("worker-0", 1)
+	c.preBind("ps-0", "worker-0")
 	c.plugin.Unreserve(t.Context(), c.states["worker-0"], podNamed("worker-0"), "n1")
 	if diff := cmp.Diff([]string{"ps-0 allowed"}, c.verdicts()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

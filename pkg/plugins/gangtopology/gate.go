@@ -379,6 +379,22 @@ func (g *gate) admit(key types.NamespacedName) *v1.Pod {
 	return gang.member
 }
 
+// reserved tells whether all of these members still have a node reserved, and
+// none is being deleted. O(members).
+func (g *gate) reserved(key types.NamespacedName, members map[types.UID]bool) bool {
+	state, err := g.handle.PodGroupManager().PodGroupStates().Get(key.Namespace, key.Name)
+	if err != nil {
+		return false
+	}
+	found := 0
+	for _, pod := range live(state.ScheduledPods()) {
+		if _, ok := members[pod.UID]; ok {
+			found++
+		}
+	}
+	return found == len(members)
+}
+
 // live leaves out pods that are being deleted: they hold their node still, but
 // they are no members any more.
 func live(pods []*v1.Pod) []*v1.Pod {

@@ -29,6 +29,7 @@ type fakeHandle struct {
 	framework.Framework
 	group       *schedulingv1beta1.PodGroup
 	pods        map[string]*v1.Pod
+	scheduled   []*v1.Pod
 	activations int
 	waiting     map[types.UID]*fakeWaiting
 	events      []string
@@ -100,16 +101,17 @@ type fakeStates struct {
 }
 
 func (s fakeStates) Get(string, string) (fwk.PodGroupState, error) {
-	return fakeState{pods: s.handle.pods}, nil
+	return fakeState{pods: s.handle.pods, scheduled: s.handle.scheduled}, nil
 }
 
 type fakeState struct {
 	fwk.PodGroupState
-	pods map[string]*v1.Pod
+	pods      map[string]*v1.Pod
+	scheduled []*v1.Pod
 }
 
 func (s fakeState) AllPodsCount() int                   { return len(s.pods) }
-func (s fakeState) ScheduledPods() []*v1.Pod            { return nil }
+func (s fakeState) ScheduledPods() []*v1.Pod            { return s.scheduled }
 func (s fakeState) UnscheduledPods() map[string]*v1.Pod { return s.pods }
 
 type fakeWaiting struct {

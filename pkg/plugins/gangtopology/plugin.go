@@ -8,7 +8,7 @@
 //	PreEnqueue         gate.go      is the gang complete, and worth another try?
 //	PlacementGenerate  generate.go  plan: one placement, the plan's nodes, or why not
 //	PreFilter, Filter  pin.go       each pod on its one node, all in-tree filters run there
-//	Permit, Reserve    barrier.go   nothing binds before the quorum is reserved
+//	Permit, PreBind    barrier.go   nothing binds before the quorum is reserved and ready
 //
 // The algorithm is pkg/placement's; this package gathers for it and acts on
 // its decision.
@@ -52,6 +52,7 @@ var (
 	_ fwk.SignPlugin               = &Plugin{}
 	_ fwk.ReservePlugin            = &Plugin{}
 	_ fwk.PermitPlugin             = &Plugin{}
+	_ fwk.PreBindPlugin            = &Plugin{}
 	_ fwk.PodGroupPostFilterPlugin = &Plugin{}
 )
 

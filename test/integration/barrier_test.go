@@ -1,0 +1,101 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const selectedNode = "volume.kubernetes.io/selected-node"
+
+// TestNobodyBindsWhileOneWaitsForItsVolume: a volume that is made for one pod
+// takes its time, and the others of the gang do not begin without it.
+func TestNobodyBindsWhileOneWaitsForItsVolume(t *testing.T) {
+	s := newScene(t, shared)
+	class := s.namespace + "-" + localClass
+	_, err := s.plane.Client.StorageV1().StorageClasses().Create(t.Context(), &storagev1.StorageClass{
+		ObjectMeta:        metav1.ObjectMeta{Name: class},
+		Provisioner:       "example.com/by-hand",
+		VolumeBindingMode: new(storagev1.VolumeBindingWaitForFirstConsumer),
+	}, metav1.CreateOptions{})
+	must(t, err)
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		if err := errors.Join(
+			s.plane.Client.StorageV1().StorageClasses().Delete(ctx, class, metav1.DeleteOptions{}),
+			s.plane.Client.CoreV1().PersistentVolumes().Delete(ctx, class, metav1.DeleteOptions{}),
+		); err != nil {
+			t.Error(err)
+		}
+	})
+	node := ""
+	s.run([]step{
+		{
+			name: "a gang of which one pod has a claim",
+			do: func(ctx context.Context) error {
+				return errors.Join(s.createClaim(ctx, "claim"), s.createShaped(ctx, "gang", siblingsCase{
+					pods: 4, shape: func(i int, pod *corev1.Pod) {
+						if i == 0 {
+							withClaim(pod, "claim")
+						}
+					},
+				}))
+			},
+			check: func(ctx context.Context) error {
+				claim, err := s.plane.Client.CoreV1().PersistentVolumeClaims(s.namespace).Get(ctx, "claim", metav1.GetOptions{})
+				if err != nil {
+					return err
+				}
+				if node = claim.Annotations[selectedNode]; node == "" {
+					return errors.New("no node is selected for the claim")
+				}
+				return nil
+			},
+		},
+		{
+			name: "nobody binds for a while",
+			do: func(ctx context.Context) error {
+				wait, cancel := context.WithTimeout(ctx, atRest)
+				defer cancel()
+				<-wait.Done()
+				return s.plane.Unbound(ctx, s.namespace, "gang", 4)
+			},
+		},
+		{
+			name: "the volume is made",
+			do: func(ctx context.Context) error {
+				_, err := s.plane.Client.CoreV1().PersistentVolumes().Create(ctx, volumeFor(s.namespace, class, node), metav1.CreateOptions{})
+				return err
+			},
+			check: s.bound("gang", 4),
+		},
+	})
+	s.expectWhole(t, "gang", 4)
+}
+
+// volumeFor is what a provisioner would have made for the claim.
+func volumeFor(namespace, class, node string) *corev1.PersistentVolume {
+	return &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: class},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			AccessModes:            []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			StorageClassName:       class,
+			ClaimRef:               &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: namespace, Name: "claim"},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/data"}},
+			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+				MatchExpressions: []corev1.NodeSelectorRequirement{{
+					Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{node},
+				}},
+			}}}},
+		},
+	}
+}
