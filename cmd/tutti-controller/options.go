@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -26,6 +27,7 @@ type options struct {
 	schedulerName string
 	podGroupAPI   string
 	servicePerJob bool
+	forceDelete   time.Duration
 	domain        string // from the environment
 
 	leaderElect    bool
@@ -82,6 +84,9 @@ func (o *options) flags() cliflag.NamedFlagSets {
 		"Which PodGroup is made for a TFJob: crd (scheduling.x-k8s.io) or none.")
 	jobs.BoolVar(&o.servicePerJob, "service-per-job", o.servicePerJob,
 		"Make one service for a TFJob instead of one per pod. A TFJob's annotation "+tutti.ServicesAnnotation+" goes before it.")
+	jobs.DurationVar(&o.forceDelete, "force-delete-lost-pods-after", o.forceDelete,
+		"How long beyond its grace period a pod on a node that does not answer may take to go before it is deleted by force and replaced, "+
+			"unless its restart policy is Never. 0 waits for the node, which may still run the pod.")
 
 	api := sets.FlagSet("API server")
 	api.StringVar(&o.kubeconfig, "kubeconfig", o.kubeconfig, "File with the API server's address and credentials. Empty means that of the pod's service account.")
@@ -117,6 +122,9 @@ func (o *options) validate() error {
 	}
 	if o.qps <= 0 || o.burst < 1 {
 		wrong("--kube-api-qps and --kube-api-burst are %v and %d; both must be above 0", o.qps, o.burst)
+	}
+	if o.forceDelete < 0 {
+		wrong("--force-delete-lost-pods-after is %s; it must be 0 or more", o.forceDelete)
 	}
 	if why := validation.IsDNS1123Subdomain(o.schedulerName); len(why) > 0 {
 		wrong("--scheduler-name=%q: %s", o.schedulerName, strings.Join(why, "; "))

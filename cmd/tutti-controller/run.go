@@ -51,6 +51,8 @@ func run(ctx context.Context, o *options) error {
 		Domain:        o.domain,
 		PodGroups:     o.podGroupAPI == podGroupCRD,
 		ServicePerJob: o.servicePerJob,
+
+		ForceDeleteLost: o.forceDelete,
 	}, recorder, time.Now)
 	if err != nil {
 		return err

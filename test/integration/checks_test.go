@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
 	tuttiapi "github.com/tutti-project/tutti/pkg/apis/tutti"
 )
 
@@ -93,5 +94,22 @@ func all(checks ...func(context.Context) error) func(context.Context) error {
 			}
 		}
 		return nil
+	}
+}
+
+// failed is true when the TFJob has failed for this reason and its message has
+// these words.
+func (s *scene) failed(name, reason string, words ...string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		job, err := s.tutti.KubeflowV1().TFJobs(s.namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, c := range job.Status.Conditions {
+			if c.Type == kubeflowv1.JobFailed && c.Reason == reason {
+				return contains(c.Message, words)
+			}
+		}
+		return fmt.Errorf("job %s has conditions %+v, want Failed for %s", name, job.Status.Conditions, reason)
 	}
 }

@@ -44,6 +44,7 @@ func TestEveryRightIsUsedAndNoneIsMissing(t *testing.T) {
 	sizeOfGangChanges(t, namespace)
 	happensAgain(t, namespace)
 	endsAndIsCleanedUp(t, namespace)
+	losesItsNode(t, namespace)
 	_, _, err := get(stage.metrics, token(t, namespace, "asks", true)) // reviews of tokens and of access
 	must(t, err)
 
@@ -189,6 +190,34 @@ func endsAndIsCleanedUp(t *testing.T, namespace string) {
 		pods, err := stage.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: "training.kubeflow.org/job-name=short"})
 		if err == nil && len(pods.Items) > 0 {
 			err = errors.New("a pod is left")
+		}
+		return err
+	})
+}
+
+// losesItsNode: a pod of a node that is no more is deleted, and nobody is there to
+// end it.
+func losesItsNode(t *testing.T, namespace string) {
+	job := newJob("lost", nil)
+	worker := job.Spec.TFReplicaSpecs[kubeflowv1.TFJobReplicaTypeWorker]
+	worker.RestartPolicy = kubeflowv1.RestartPolicyOnFailure
+	worker.Template.Spec.NodeName = "gone"
+	worker.Template.Spec.TerminationGracePeriodSeconds = new(int64(1))
+	create(t, namespace, job)
+	pods := stage.Client.CoreV1().Pods(namespace)
+	var first types.UID
+	eventually(t, "it has its pod", func(ctx context.Context) error {
+		pod, err := pods.Get(ctx, "lost-worker-0", metav1.GetOptions{})
+		if err == nil {
+			first = pod.UID
+		}
+		return err
+	})
+	must(t, pods.Delete(t.Context(), "lost-worker-0", metav1.DeleteOptions{}))
+	eventually(t, "it has another", func(ctx context.Context) error {
+		pod, err := pods.Get(ctx, "lost-worker-0", metav1.GetOptions{})
+		if err == nil && pod.UID == first {
+			err = errors.New("the first pod is still there")
 		}
 		return err
 	})

@@ -121,7 +121,7 @@ func startController(ctx context.Context, plane *controlplane.ControlPlane) erro
 		return err
 	}
 	stage.metrics = "https://" + address + "/metrics"
-	if _, err := plane.StartController("--metrics-bind-address=" + address); err != nil {
+	if _, err := plane.StartController("--metrics-bind-address="+address, "--force-delete-lost-pods-after=1s"); err != nil {
 		return err
 	}
 	return plane.Eventually(ctx, patience, func(context.Context) error {

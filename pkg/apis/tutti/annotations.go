@@ -53,6 +53,15 @@ const (
 	ServicesPerJob     = "per-job"
 )
 
+// CompletionAnnotation says when a replica of a TFJob has ended: CompletionPod (the default), when all containers of its pod have, or
+// CompletionMainContainer, when the container that trains has, whatever sidecars still do. Users write it on the TFJob; the TFJob
+// controller reads it.
+const (
+	CompletionAnnotation    = "tutti.dev/completion"
+	CompletionPod           = "pod"
+	CompletionMainContainer = "main-container"
+)
+
 // QueueAnnotation is the queue of a gang. The TFJob controller copies it from the job's scheduling policy
 // to the PodGroup; Tutti's scheduler has no queues and does not read it.
 const QueueAnnotation = "tutti.dev/queue"
@@ -61,7 +70,7 @@ const QueueAnnotation = "tutti.dev/queue"
 // error of its writer's, and the scheduler says so instead of placing the gang without it.
 var GangAnnotations = []string{
 	RequiredTopologyAnnotation, PreferredTopologyAnnotation, GPULinkAnnotation, UniformGPUsAnnotation,
-	SliceSizeAnnotation, SliceTopologyAnnotation, RoleMinimumsAnnotation, ServicesAnnotation, QueueAnnotation,
+	SliceSizeAnnotation, SliceTopologyAnnotation, RoleMinimumsAnnotation, ServicesAnnotation, CompletionAnnotation, QueueAnnotation,
 }
 
 // AttemptAnnotation is how many pods of the same replica have failed and been replaced before this one;

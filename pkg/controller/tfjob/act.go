@@ -41,6 +41,9 @@ func (c *Controller) act(ctx context.Context, v *view, p *plan) error {
 	steps := []func() error{
 		func() error { return c.settleClaims(ctx, v) },
 		func() error {
+			return each(p.overdue, func(pod *corev1.Pod) error { return c.chase(ctx, v, pods, pod) })
+		},
+		func() error {
 			return each(p.restartPods, func(pod *corev1.Pod) error { return c.restart(ctx, v, pods, pod) })
 		},
 		func() error {
@@ -138,6 +141,9 @@ func create[T metav1.Object](ctx context.Context, c *Controller, v *view, object
 	c.ledger.strike(v.job.UID, asked)
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return errNamespaceTerminating
+	}
+	if apierrors.IsInvalid(err) {
+		c.ledger.refuse(v.job.UID, v.stored.Generation, err.Error())
 	}
 	c.send(v.stored, createFailed(kind, o.GetName(), err))
 	return fmt.Errorf("creating %s %s/%s: %w", strings.ToLower(kind), o.GetNamespace(), o.GetName(), err)

@@ -82,16 +82,6 @@ func TestReportedDecisions(t *testing.T) {
 	}
 }
 
-func TestB08APodOnALostNodeIsNotForcedAway(t *testing.T) {
-	job := makeJob(replicas(worker, 2, kubeflowv1.RestartPolicyOnFailure))
-	going := makePod("worker", 0, running)
-	going.DeletionTimestamp = &metav1.Time{Time: testTime.Add(-10 * time.Minute)}
-	v := makeView(t, job, going, makePod("worker", 1, running))
-	if p := decide(v, testOptions, testTime); !p.isIdle() || isFinished(&p.status) {
-		t.Errorf("actions %v, conditions %v", actions(v, p), describe(p.status))
-	}
-}
-
 func TestB12B53WhatIsGoneIsGone(t *testing.T) {
 	w := newWorld(t)
 	w.put(resJobs, gangJob(kubeflowv1.CleanPodPolicyAll))

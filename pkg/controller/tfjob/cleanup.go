@@ -25,11 +25,11 @@ func finish(p *plan, v *view, now time.Time) {
 }
 
 // cleanUp removes of a finished job what its policy says. A job that has reached a limit leaves nothing running: that is what the
-// limit is for.
+// limit is for. Nor does one that cannot be run, some of whose pods may have been made.
 func cleanUp(p *plan, v *view) {
 	policy := *v.job.Spec.RunPolicy.CleanPodPolicy
 	if policy == kubeflowv1.CleanPodPolicyNone {
-		if !reachedLimit(&p.status, v.job) {
+		if !reachedLimit(&p.status, v.job) && !isImpossible(&p.status) {
 			return
 		}
 		policy = kubeflowv1.CleanPodPolicyRunning
@@ -52,6 +52,12 @@ func cleanUp(p *plan, v *view) {
 			rs.Active = 0
 		}
 	}
+}
+
+// isImpossible tells whether a job ended because it could not be run.
+func isImpossible(status *kubeflowv1.JobStatus) bool {
+	failed := findCondition(status, kubeflowv1.JobFailed)
+	return failed != nil && failed.Reason == kubeflowv1.TFJobFailedValidationReason
 }
 
 func hasEnded(pod *corev1.Pod) bool {

@@ -38,6 +38,10 @@ type Options struct {
 	// ServicePerJob: the pods of a job are found through one service, unless the job says otherwise. It spares large clusters a
 	// service per pod; the addresses in TF_CONFIG are longer by the job's name.
 	ServicePerJob bool
+	// ForceDeleteLost is how long beyond its grace period a pod of a node that does not answer may take to go before it is deleted by
+	// force and replaced, unless its restart policy is Never. 0 waits for the node. Such a node may still run the pod, so training may
+	// meet two of one rank for a while.
+	ForceDeleteLost time.Duration
 }
 
 // Clients talk to the API server.

@@ -32,6 +32,9 @@ type plan struct {
 	createServices []address
 	createPods     []newcomer
 
+	// overdue are pods that were to go and are there long after.
+	overdue []*corev1.Pod
+
 	// deleteJob: the job has outlived its end for as long as it was to.
 	deleteJob bool
 
@@ -49,14 +52,15 @@ func (p *plan) lookAgain(at, now time.Time) {
 // isIdle tells whether nothing is to be created, changed or deleted.
 func (p *plan) isIdle() bool {
 	return len(p.restartPods) == 0 && len(p.deletePods) == 0 && len(p.deleteServices) == 0 && len(p.deleteGroups) == 0 &&
-		p.createGroup == nil && p.patchGroup == nil && !p.deleteJob && len(p.createServices) == 0 && len(p.createPods) == 0
+		p.createGroup == nil && p.patchGroup == nil && !p.deleteJob && len(p.overdue) == 0 && len(p.createServices) == 0 && len(p.createPods) == 0
 }
 
 // decide is the whole of the controller's judgement. It is pure.
 func decide(v *view, options Options, now time.Time) *plan {
 	p := &plan{status: *v.stored.Status.DeepCopy()}
+	findOverdue(p, v, options, now)
 	if len(v.open) > 0 || len(v.foreign) > 0 {
-		p.after = ledgerTerm
+		p.lookAgain(now.Add(ledgerTerm), now)
 	}
 	if isFinished(&p.status) {
 		finish(p, v, now)
@@ -66,6 +70,9 @@ func decide(v *view, options Options, now time.Time) *plan {
 	problems := v.problems
 	if options.PodGroups && len(problems) == 0 {
 		problems = validateGang(v)
+	}
+	if len(problems) == 0 && v.refused != "" && !hasRun(&p.status) {
+		problems = []string{"the API server refuses what it is made of: " + v.refused}
 	}
 	switch {
 	case len(problems) > 0:
@@ -80,6 +87,12 @@ func decide(v *view, options Options, now time.Time) *plan {
 		run(p, v, options, now)
 	}
 	return p
+}
+
+// hasRun tells whether a job has ever got to work. One that has is not ended for an edit that cannot be carried out: its user may take
+// that back.
+func hasRun(status *kubeflowv1.JobStatus) bool {
+	return findCondition(status, kubeflowv1.JobRunning) != nil || findCondition(status, kubeflowv1.JobRestarting) != nil
 }
 
 // begin greets a new job.

@@ -59,6 +59,15 @@ func podRestarting(pod *corev1.Pod) event {
 	return event{corev1.EventTypeWarning, kubeflowv1.TFJobRestartingReason, fmt.Sprintf("Pod %s failed and is replaced", pod.Name)}
 }
 
+func podStays(pod *corev1.Pod, nodeIsLost bool) event {
+	if !nodeIsLost {
+		return event{corev1.EventTypeWarning, "PodNotDeleted", fmt.Sprintf("Pod %s should be gone, and node %s has not ended it: see the log of its kubelet",
+			pod.Name, pod.Spec.NodeName)}
+	}
+	return event{corev1.EventTypeWarning, "PodOnLostNode", fmt.Sprintf("Pod %s should be gone, but node %s does not answer; "+
+		"when nothing runs there any more, delete the node or force the pod's deletion", pod.Name, pod.Spec.NodeName)}
+}
+
 func podInTrouble(pod *corev1.Pod, reason, message string) event {
 	return event{corev1.EventTypeWarning, reason, fmt.Sprintf("Pod %s, %s", pod.Name, message)}
 }

@@ -39,13 +39,21 @@ type view struct {
 	// departed are pods that are gone, by name, as far as this controller has seen them go.
 	departed map[string]departure
 
+	// refused is what the API server said of an object of the job's as it is now: that no such object can exist.
+	refused string
+	// told is what the job has been told about.
+	told map[string]bool
+
 	// open is what the API server was asked for and the caches do not show.
 	open map[entry]bool
 }
 
 // gather reads caches only.
 func (c *Controller) gather(stored *kubeflowv1.TFJob, now time.Time) (*view, error) {
-	v := &view{stored: stored, open: c.ledger.open(stored.UID, now), departed: c.ledger.departed(stored.UID), taken: map[entry]bool{}}
+	v := &view{
+		stored: stored, taken: map[entry]bool{}, open: c.ledger.open(stored.UID, now), departed: c.ledger.departed(stored.UID),
+		refused: c.ledger.refusal(stored.UID, stored.Generation), told: c.ledger.toldOf(stored.UID),
+	}
 	v.job, v.problems = canonical(stored)
 	v.roles = rolesFrom(v.job)
 	var err error

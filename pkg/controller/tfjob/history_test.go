@@ -53,6 +53,7 @@ func limit(n int32) jobOption {
 }
 
 func TestWhatTakesAPodFromAJobIsNoFaultOfItsProgram(t *testing.T) {
+	const rejected = -1 // no fault, and replaced under every policy
 	for name, tc := range map[string]struct {
 		opts []podOption
 		want int32
@@ -67,17 +68,17 @@ func TestWhatTakesAPodFromAJobIsNoFaultOfItsProgram(t *testing.T) {
 		"the node shut down":                       {[]podOption{exited(143), reason("Terminated")}, 0},
 		"the node is lost":                         {[]podOption{reason("NodeLost")}, 0},
 		"B06 deleted by somebody":                  {[]podOption{exited(143), terminating}, 0},
-		"the kubelet has no CPU":                   {[]podOption{reason("OutOfcpu")}, 0},
-		"the kubelet has no GPU":                   {[]podOption{reason("OutOfnvidia.com/gpu")}, 0},
-		"the device plugin refused":                {[]podOption{reason("UnexpectedAdmissionError")}, 0},
-		"the topology manager refused":             {[]podOption{reason("TopologyAffinityError")}, 0},
-		"the node's labels changed in the instant": {[]podOption{reason("NodeAffinity")}, 0},
+		"the kubelet has no CPU":                   {[]podOption{reason("OutOfcpu")}, rejected},
+		"the kubelet has no GPU":                   {[]podOption{reason("OutOfnvidia.com/gpu")}, rejected},
+		"the device plugin refused":                {[]podOption{reason("UnexpectedAdmissionError")}, rejected},
+		"the topology manager refused":             {[]podOption{reason("TopologyAffinityError")}, rejected},
+		"the node's labels changed in the instant": {[]podOption{reason("NodeAffinity")}, rejected},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, policy := range []kubeflowv1.RestartPolicy{kubeflowv1.RestartPolicyOnFailure, kubeflowv1.RestartPolicyExitCode} {
 				job := makeJob(replicas(worker, 2, policy), limit(0))
 				p := decide(makeView(t, job, makePod("worker", 0, running), makePod("worker", 1, failed, tc.opts...)), testOptions, testTime)
-				if got := p.status.ReplicaStatuses[worker].Restarts[0].Faults; got != tc.want {
+				if got := p.status.ReplicaStatuses[worker].Restarts[0].Faults; got != max(0, tc.want) {
 					t.Errorf("%s: %d faults, want %d", policy, got, tc.want)
 				}
 				if got := isFinished(&p.status); got != (tc.want > 0) {
@@ -86,8 +87,8 @@ func TestWhatTakesAPodFromAJobIsNoFaultOfItsProgram(t *testing.T) {
 			}
 			job := makeJob(replicas(worker, 2))
 			p := decide(makeView(t, job, makePod("worker", 0, running), makePod("worker", 1, failed, tc.opts...)), testOptions, testTime)
-			if !isTrue(&p.status, kubeflowv1.JobFailed) {
-				t.Error("under Never nothing is replaced, but the job goes on")
+			if isTrue(&p.status, kubeflowv1.JobFailed) == (tc.want == rejected) || (len(p.restartPods) > 0) != (tc.want == rejected) {
+				t.Errorf("under Never what has run is not replaced, and what has not is; conditions %v, replaced %d", describe(p.status), len(p.restartPods))
 			}
 		})
 	}
@@ -311,6 +312,7 @@ func TestB06PodsThatSomebodyDeletes(t *testing.T) {
 	for name, tc := range map[string]struct {
 		policy kubeflowv1.RestartPolicy
 		phase  corev1.PodPhase // the last that is seen of it
+		reason string
 		own    bool
 		opt    jobOption
 		want   kubeflowv1.JobConditionType
@@ -320,6 +322,7 @@ func TestB06PodsThatSomebodyDeletes(t *testing.T) {
 		"ExitCode: replaced, whatever it said":         {policy: "ExitCode", phase: failed, want: "Running", pods: 70},
 		"Never: lost":                                  {policy: "Never", phase: running, want: "Failed", pods: 69},
 		"Never: lost, and its end was seen":            {policy: "Never", phase: failed, want: "Failed", pods: 69},
+		"Never: its kubelet had rejected it":           {policy: "Never", phase: failed, reason: "OutOfcpu", want: "Running", pods: 70},
 		"Never: it had not begun":                      {policy: "Never", phase: pending, want: "Running", pods: 70},
 		"Never: the controller did it":                 {policy: "Never", phase: running, own: true, want: "Running", pods: 70},
 		"Never: a dynamic job goes on and replaces it": {policy: "Never", phase: running, opt: dynamic, want: "Running", pods: 70},
@@ -354,7 +357,7 @@ func TestB06PodsThatSomebodyDeletes(t *testing.T) {
 			if tc.own {
 				w.controller.ledger.enter(job.UID, deletion(kindPod, w.objects[resPods]["j-worker-54"].GetUID()), w.now())
 			}
-			w.setPhase("j-worker-54", tc.phase, terminating)
+			w.setPhase("j-worker-54", tc.phase, terminating, reason(tc.reason))
 			w.remove(resPods, "j-worker-54")
 			look() // its end and its departure are seen at once
 			if got := w.job().Status.State; got != tc.want || len(w.podNames()) != tc.pods {

@@ -29,14 +29,23 @@ type ledger struct {
 	asked map[types.UID]map[types.UID]bool
 	// gone are pods that ended and were gone before anybody looked, by name.
 	gone map[types.UID]map[string]departure
+	// refused is what the API server will not have of a job, as its specification is.
+	refused map[types.UID]refusal
 	// told is what a job has been told about.
 	told map[types.UID]map[string]bool
 }
 
-// departure is the last that was seen of a pod that succeeded, or that somebody else deleted: its name, phase and exit codes.
+// departure is the last that was seen of a pod that succeeded, or that somebody else deleted: its name, phase, reason and exit codes.
 type departure struct {
 	pod *corev1.Pod
 	at  time.Time
+	own bool // the controller deleted it
+}
+
+// refusal is the API server's word on an object that was made from a job's specification: invalid.
+type refusal struct {
+	generation int64
+	message    string
 }
 
 // entry is one request: the creation of a name, or the deletion of a UID.
@@ -55,6 +64,8 @@ func newLedger() *ledger {
 		asked: map[types.UID]map[types.UID]bool{},
 		gone:  map[types.UID]map[string]departure{},
 		told:  map[types.UID]map[string]bool{},
+
+		refused: map[types.UID]refusal{},
 	}
 }
 
@@ -101,11 +112,18 @@ func (l *ledger) witness(job types.UID, pod *corev1.Pod, ofInterest bool, now ti
 	if len(l.asked[job]) == 0 {
 		delete(l.asked, job)
 	}
-	if ofInterest && (!own || pod.Status.Phase == corev1.PodSucceeded) {
+	if ofInterest && (!own || hasDone(pod)) {
 		rest := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, UID: pod.UID}}
-		rest.Status.Phase, rest.Status.ContainerStatuses = pod.Status.Phase, pod.Status.ContainerStatuses
-		put(l.gone, job, pod.Name, departure{rest, now})
+		rest.Status.Phase, rest.Status.Reason = pod.Status.Phase, pod.Status.Reason
+		rest.Status.InitContainerStatuses, rest.Status.ContainerStatuses = pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses
+		put(l.gone, job, pod.Name, departure{rest, now, own})
 	}
+}
+
+// hasDone tells whether a pod's work may be done: it, or the container that trains, ended well.
+func hasDone(pod *corev1.Pod) bool {
+	code, known := exitCode(pod)
+	return pod.Status.Phase == corev1.PodSucceeded || known && code == 0
 }
 
 func (l *ledger) departed(job types.UID) map[string]departure {
@@ -125,6 +143,28 @@ func (l *ledger) tell(job types.UID, what string) bool {
 	return true
 }
 
+func (l *ledger) toldOf(job types.UID) map[string]bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.told[job])
+}
+
+func (l *ledger) refuse(job types.UID, generation int64, message string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refused[job] = refusal{generation, message}
+}
+
+// refusal is what was refused of a job in this generation, or empty.
+func (l *ledger) refusal(job types.UID, generation int64) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r := l.refused[job]; r.generation == generation {
+		return r.message
+	}
+	return ""
+}
+
 func put[K comparable, V any](jobs map[types.UID]map[K]V, job types.UID, key K, value V) {
 	if jobs[job] == nil {
 		jobs[job] = map[K]V{}
@@ -140,4 +180,5 @@ func (l *ledger) close(job types.UID) {
 	delete(l.asked, job)
 	delete(l.gone, job)
 	delete(l.told, job)
+	delete(l.refused, job)
 }

@@ -16,8 +16,12 @@ const firstRetryableExitCode = 128
 
 // isRestartable tells whether a pod that has failed is replaced. Under OnFailure and Always the kubelet restarts containers by
 // itself, so a pod of theirs that has failed was evicted, preempted or lost with its node. Exit codes of a pod that was told to end
-// say how it took the news, and nothing about the program.
+// say how it took the news, and nothing about the program. A pod that its kubelet did not take is replaced under every policy: what
+// has never run is not run again.
 func isRestartable(policy kubeflowv1.RestartPolicy, pod *corev1.Pod) bool {
+	if isRejected(pod) {
+		return true
+	}
 	switch policy {
 	case kubeflowv1.RestartPolicyOnFailure, kubeflowv1.RestartPolicyAlways:
 		return true
@@ -28,9 +32,7 @@ func isRestartable(policy kubeflowv1.RestartPolicy, pod *corev1.Pod) bool {
 	return false
 }
 
-// disruptions are the reasons of failed pods that say: not the program's fault. The kubelet's own rejections of a pod that it was
-// given are recognised by the containers that it never started, for their reasons are many (OutOfcpu, OutOfnvidia.com/gpu,
-// UnexpectedAdmissionError, TopologyAffinityError, NodeAffinity, ...).
+// disruptions are the reasons of failed pods that say: not the program's fault.
 var disruptions = []string{"Evicted", "Preempted", "Preempting", "NodeLost", "NodeShutdown", "Shutdown", "Terminated"}
 
 // isDisrupted tells whether a failed pod was taken from the job: deleted by somebody, evicted, preempted, rejected by its kubelet or
@@ -44,7 +46,18 @@ func isDisrupted(pod *corev1.Pod) bool {
 			return true
 		}
 	}
-	return slices.Contains(disruptions, pod.Status.Reason) || pod.Status.Reason != "" && !hasStarted(pod)
+	return slices.Contains(disruptions, pod.Status.Reason) || isRejected(pod)
+}
+
+// podDeadlineExceeded is the reason of a failed pod that has outlived the limit in its own template.
+const podDeadlineExceeded = "DeadlineExceeded"
+
+// isRejected tells whether a failed pod was rejected by the kubelet that it was given to. That is recognised by the containers that
+// were never started, for the reasons are many (OutOfcpu, OutOfnvidia.com/gpu, UnexpectedAdmissionError, TopologyAffinityError,
+// NodeAffinity, ...).
+func isRejected(pod *corev1.Pod) bool {
+	reason := pod.Status.Reason
+	return reason != "" && reason != podDeadlineExceeded && !slices.Contains(disruptions, reason) && !hasStarted(pod)
 }
 
 // hasStarted tells whether any container of a pod has ever run.

@@ -46,10 +46,10 @@ func count(v *view, now time.Time) []roleCount {
 			name := slot{r, index}.name(v.job)
 			switch pod := v.pods[name]; {
 			case pod != nil:
-				counts[i].add(pod, index, now)
+				counts[i].add(pod, phaseOf(v.job, r, pod), index, now)
 			case !v.open[creation(kindPod, name)]:
 				last := v.departed[name]
-				counts[i].addAbsent(index, last, now)
+				counts[i].addAbsent(v, index, last, now)
 				if isLoss(v, r, last) {
 					counts[i].failed++
 					counts[i].lost = append(counts[i].lost, last.pod)
@@ -63,7 +63,7 @@ func count(v *view, now time.Time) []roleCount {
 // noteSurplus remembers successes beyond the number of replicas, which may grow again.
 func (c *roleCount) noteSurplus(v *view) {
 	for name, pod := range v.pods {
-		if pod.Status.Phase != corev1.PodSucceeded {
+		if phaseOf(v.job, c.role, pod) != corev1.PodSucceeded {
 			continue
 		}
 		index, err := strconv.Atoi(strings.TrimPrefix(name, v.job.Name+"-"+c.role.name+"-"))
@@ -73,14 +73,14 @@ func (c *roleCount) noteSurplus(v *view) {
 	}
 }
 
-func (c *roleCount) add(pod *corev1.Pod, index int, now time.Time) {
+func (c *roleCount) add(pod *corev1.Pod, phase corev1.PodPhase, index int, now time.Time) {
 	switch {
-	case pod.Status.Phase == corev1.PodSucceeded:
+	case phase == corev1.PodSucceeded:
 		c.succeeded++
 		c.history.succeeded[index] = true
 		code, known := exitCode(pod)
 		c.firstDone = c.firstDone || index == 0 && known && code == 0
-	case pod.Status.Phase != corev1.PodFailed:
+	case phase != corev1.PodFailed:
 		c.history.noteContainers(index, pod)
 		if isActive(pod) {
 			c.active++
@@ -99,13 +99,18 @@ func (c *roleCount) add(pod *corev1.Pod, index int, now time.Time) {
 // resumed.
 func isLoss(v *view, r *role, last departure) bool {
 	start := v.stored.Status.StartTime
-	return r.spec.RestartPolicy == kubeflowv1.RestartPolicyNever && !isExpendable(v.job, r) &&
-		last.pod != nil && (last.pod.Status.Phase == corev1.PodRunning || last.pod.Status.Phase == corev1.PodFailed) &&
-		start != nil && !last.at.Before(start.Time)
+	if last.pod == nil || last.own || start == nil || last.at.Before(start.Time) {
+		return false
+	}
+	if r.spec.RestartPolicy != kubeflowv1.RestartPolicyNever || isExpendable(v.job, r) || isRejected(last.pod) {
+		return false
+	}
+	phase := phaseOf(v.job, r, last.pod)
+	return phase == corev1.PodRunning || phase == corev1.PodFailed
 }
 
-func (c *roleCount) addAbsent(index int, last departure, now time.Time) {
-	if last.pod != nil && last.pod.Status.Phase == corev1.PodSucceeded {
+func (c *roleCount) addAbsent(v *view, index int, last departure, now time.Time) {
+	if last.pod != nil && phaseOf(v.job, c.role, last.pod) == corev1.PodSucceeded {
 		c.history.succeeded[index] = true
 	}
 	c.history.noteAbsence(index)

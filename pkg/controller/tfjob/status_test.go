@@ -98,8 +98,6 @@ func TestStatusFollowsThePods(t *testing.T) {
 			makeJob(replicas(evaluator, 1), replicas(worker, 1)), [][]*corev1.Pod{makePods("evaluator", failed), makePods("worker", running)}, []string{"Created", "Failed"}},
 		"a chief of no replicas does not count, the workers decide": {
 			makeJob(replicas(chief, 0), replicas(worker, 2)), [][]*corev1.Pod{makePods("worker", running, running)}, []string{"Created", "Running"}},
-		"no replicas at all do not succeed": {
-			makeJob(replicas(worker, 0)), nil, []string{"Created"}},
 		"a dynamic job loses a worker": {
 			makeJob(replicas(ps, 1), replicas(worker, 3), dynamic), [][]*corev1.Pod{makePods("ps", running), makePods("worker", running, running, failed)}, []string{"Created", "Running"}},
 		"a dynamic job loses its PS": {

@@ -26,12 +26,15 @@ func validate(job *kubeflowv1.TFJob) (problems []string) {
 	if specs[kubeflowv1.TFJobReplicaTypeChief] != nil && specs[kubeflowv1.TFJobReplicaTypeMaster] != nil {
 		problems = append(problems, "there are both Chief and Master: one of them decides the job's success")
 	}
+	problems = append(problems, validateAnnotations(job)...)
 	roles := rolesFrom(job)
 	for i := range roles {
 		problems = append(problems, validateRole(job, &roles[i])...)
 	}
 	if total := totalReplicas(roles); total > maxReplicas {
 		problems = append(problems, fmt.Sprintf("there are %d replicas; at most %d are supported", total, maxReplicas))
+	} else if total == 0 && len(specs) > 0 {
+		problems = append(problems, "every replica type has 0 replicas, so nothing would ever run; to pause a job, set runPolicy.suspend")
 	}
 	return problems
 }

@@ -290,7 +290,8 @@ func (w *world) delete(a clienttesting.DeleteActionImpl) error {
 	case a.DeleteOptions.Preconditions == nil || *a.DeleteOptions.Preconditions.UID != live.GetUID():
 		return apierrors.NewConflict(group(a), a.Name, fmt.Errorf("another UID"))
 	}
-	if pod, ok := live.(*corev1.Pod); ok && pod.Status.Phase != corev1.PodPending {
+	forced := a.DeleteOptions.GracePeriodSeconds != nil && *a.DeleteOptions.GracePeriodSeconds == 0
+	if pod, ok := live.(*corev1.Pod); ok && pod.Status.Phase != corev1.PodPending && !forced {
 		pod = pod.DeepCopy()
 		pod.DeletionTimestamp = &metav1.Time{Time: testTime}
 		w.put(resPods, pod)

@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tfjob
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
+	"github.com/tutti-project/tutti/pkg/apis/tutti"
+)
+
+// phaseOf is what a pod of a role counts as. That is its phase, unless the job says that the end of the container that trains is the
+// end of the replica: then sidecars that run on do not keep it from ending. What the kubelet is about to restart has not ended.
+func phaseOf(job *kubeflowv1.TFJob, r *role, pod *corev1.Pod) corev1.PodPhase {
+	phase := pod.Status.Phase
+	if phase != corev1.PodRunning || job.Annotations[tutti.CompletionAnnotation] != tutti.CompletionMainContainer {
+		return phase
+	}
+	code, known := exitCode(pod)
+	policy := podRestartPolicy(r.spec.RestartPolicy)
+	switch {
+	case !known || policy == corev1.RestartPolicyAlways:
+		return phase
+	case code == 0:
+		return corev1.PodSucceeded
+	case policy == corev1.RestartPolicyNever:
+		return corev1.PodFailed
+	}
+	return phase
+}
+
+// validateAnnotations says which of the annotations that the controller reads it cannot read.
+func validateAnnotations(job *kubeflowv1.TFJob) (problems []string) {
+	for _, a := range []struct {
+		key    string
+		values []string
+	}{
+		{tutti.ServicesAnnotation, []string{tutti.ServicesPerReplica, tutti.ServicesPerJob}},
+		{tutti.CompletionAnnotation, []string{tutti.CompletionPod, tutti.CompletionMainContainer}},
+	} {
+		value, given := job.Annotations[a.key]
+		if given && value != a.values[0] && value != a.values[1] {
+			problems = append(problems, fmt.Sprintf("annotation %s is %q; it can be %s or %s", a.key, value, a.values[0], a.values[1]))
+		}
+	}
+	return problems
+}
