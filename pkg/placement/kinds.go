@@ -124,13 +124,13 @@ func (s *shape) slots() int64 {
 	return n
 }
 
-// betterChoice compares decisions made with different kinds: pods placed, then
-// how near they are, then hosts; of two refusals that which lacks less.
-func betterChoice(a, b Decision) bool {
+// betterChoice compares decisions made with different kinds: placements by what
+// they are worth, refusals by what is missing.
+func betterChoice(a, b Decision, worthA, worthB objective) bool {
 	if a.Hosts == nil || b.Hosts == nil {
 		return a.Hosts != nil || b.Hosts == nil && len(a.Rejections) > 0 && a.Rejections[0].missing() < b.Rejections[0].missing()
 	}
-	return slices.Compare(a.cost(), b.cost()) < 0
+	return slices.Compare(worthA, worthB) < 0
 }
 
 // narrowerOf is the domain of the narrower level; nil is wider than any.
@@ -139,20 +139,4 @@ func narrowerOf(a, b *topology.Domain) *topology.Domain {
 		return b
 	}
 	return a
-}
-
-func (d Decision) cost() []int {
-	unplaced := 0
-	var hosts []int
-	for _, ranks := range d.Hosts {
-		for _, h := range ranks {
-			if h == Unplaced {
-				unplaced++
-			} else {
-				hosts = append(hosts, h)
-			}
-		}
-	}
-	slices.Sort(hosts)
-	return []int{unplaced, -d.Level, len(slices.Compact(hosts))}
 }

@@ -78,7 +78,7 @@ func (pl *plan) decide() Decision {
 	}
 	d := Decision{Bounded: pl.bounded}
 	if ok {
-		d.Hosts = pl.settle(found, full)
+		d.Hosts = pl.settle(found, full, minimum)
 		d.Level, d.Domain = pl.enclosing(d.Hosts)
 	} else {
 		d.Rejections = pl.reject(minimum)
@@ -98,16 +98,19 @@ func (pl *plan) decide() Decision {
 }
 
 // settle moves the servers and gives out the ranks.
-func (pl *plan) settle(found fill, full []int64) [][]int {
+func (pl *plan) settle(found fill, full, minimum []int64) [][]int {
+	if !pl.sliced(0) && found.holds(full) {
+		pl.spreadServers(found) // or what has no room yet might have some then
+	}
+	if pl.finished {
+		found = pl.refine(found, full, minimum)
+	}
 	if pl.sliced(0) {
 		hosts := found.ranks(pl.p.Roles)
 		for r := range hosts {
 			hosts[r] = pl.slicesInOrder(hosts[r])
 		}
 		return hosts
-	}
-	if found.holds(full) {
-		pl.spreadServers(found) // or what has no room yet might have some then
 	}
 	return found.ranks(pl.p.Roles)
 }

@@ -127,21 +127,30 @@ func (c *Planner) SetFree(host int, free []int64) {
 
 // Plan answers the problem on this planner's tree and capacity; those of the
 // problem itself are not looked at.
-func (c *Planner) Plan(p Problem) Decision {
+func (c *Planner) Plan(p Problem) Decision { return c.plan(p, true) }
+
+// plan may leave placements as they are packed, where nobody looks at them.
+func (c *Planner) plan(p Problem, finished bool) Decision {
 	p.Tree, p.Resources, p.Free = c.tree, c.resources, c.free
 	defer c.marks.clear()
 	choices, all := c.choices(&p)
 	var best Decision
+	var worth objective
 	bounded := !all
 	var wider *topology.Domain
 	for i, kinds := range choices {
 		pl := newPlan(c, &p, kinds)
+		pl.finished = finished
 		d := pl.decide()
+		var o objective
+		if finished && len(choices) > 1 && d.Hosts != nil {
+			o = pl.worthOf(d.Hosts)
+		}
 		pl.release()
 		bounded = bounded || d.Bounded
 		wider = narrowerOf(wider, d.Wider)
-		if i == 0 || betterChoice(d, best) {
-			best = d
+		if i == 0 || betterChoice(d, best, o, worth) {
+			best, worth = d, o
 		}
 	}
 	best.Bounded = bounded

@@ -38,6 +38,7 @@ type plan struct {
 	steps      int  // left to the exact packing of domains
 	coverSteps int  // left to it for choosing sub-domains, which needs no proof
 	bounded    bool // steps were too few
+	finished   bool // placements are to be as good as can be
 }
 
 type verdict uint8
