@@ -155,9 +155,15 @@ func (pl *plan) fewestJointly(need []int64, t int, parts []int) []int {
 		}
 		slices.Sort(chosen)
 	}
-	for i := len(chosen) - 1; i >= 0 && len(chosen) > least; i-- {
+	for i := len(chosen) - 1; i >= 0 && len(chosen) > least && pl.coverSteps > 0; i-- {
 		fewer := slices.Delete(slices.Clone(chosen), i, i+1)
-		if pl.partsHold(need, t, fewer) && pl.fits(need, pl.hostsOf(t, fewer), &pl.coverSteps) {
+		pl.coverSteps -= len(fewer)
+		if !pl.partsHold(need, t, fewer) {
+			continue
+		}
+		hosts := pl.hostsOf(t, fewer)
+		pl.coverSteps -= hosts.size()
+		if pl.fits(need, hosts, &pl.coverSteps) {
 			chosen = fewer
 		}
 	}

@@ -6,8 +6,8 @@ package placement
 import "slices"
 
 // Limits of the exact packing, per plan. A step is one addition of a host's
-// option to a state, some nanoseconds; 5,000 hosts with 20 parameter servers
-// and any number of workers take at most 2 million.
+// option to a state, or the listing of one, some nanoseconds; 5,000 hosts with 20
+// parameter servers and any number of workers take at most 2 million.
 const (
 	maxSteps      = 1 << 25
 	maxCoverSteps = 1 << 21
@@ -33,7 +33,7 @@ func (pl *plan) solve(need []int64, among span, steps *int) (f fill, decided boo
 			hosts = append(hosts, h)
 		}
 	}
-	s := pl.newSum(need, hosts)
+	s := pl.newSum(need, hosts, steps)
 	if s == nil {
 		return nil, pl.giveUp(steps)
 	}
@@ -91,8 +91,9 @@ type sum struct {
 	stairs []*staircase // [host in hosts]; alike hosts share one
 }
 
-// newSum returns nil if there are too many states.
-func (pl *plan) newSum(need []int64, hosts []int) *sum {
+// newSum returns nil if there are too many states, or too few steps left to list
+// them and the options of every host.
+func (pl *plan) newSum(need []int64, hosts []int, steps *int) *sum {
 	s := &sum{big: pl.lead, states: 1, hosts: hosts}
 	for r, n := range need {
 		if n > need[s.big] {
@@ -112,25 +113,39 @@ func (pl *plan) newSum(need []int64, hosts []int) *sum {
 		s.states *= int(n + 1)
 	}
 	s.need = int32(need[s.big])
+	if *steps -= s.states*len(s.small) + len(hosts); *steps < 0 {
+		return nil
+	}
 	s.digits = make([]int32, 0, s.states*len(s.small))
 	for state := range s.states {
 		for i, w := range s.weight {
 			s.digits = append(s.digits, int32(state/w)%(s.limit[i]+1))
 		}
 	}
-	s.stairs = make([]*staircase, len(hosts))
-	for i, h := range hosts {
+	if !s.addStairs(pl, steps) {
+		return nil
+	}
+	return s
+}
+
+// addStairs lists what every host can take; false if the steps do not suffice.
+func (s *sum) addStairs(pl *plan, steps *int) bool {
+	s.stairs = make([]*staircase, len(s.hosts))
+	for i, h := range s.hosts {
 		// Clusters have few kinds of hosts: look back a little for one alike.
 		for j := i - 1; j >= max(0, i-4) && s.stairs[i] == nil; j-- {
-			if pl.alike(hosts[j], h) {
+			if pl.alike(s.hosts[j], h) {
 				s.stairs[i] = s.stairs[j]
 			}
 		}
 		if s.stairs[i] == nil {
-			s.stairs[i] = pl.newStaircase(s, h)
+			s.stairs[i] = pl.newStaircase(s, h, steps)
+		}
+		if *steps < 0 {
+			return false
 		}
 	}
-	return s
+	return true
 }
 
 func (pl *plan) alike(a, b int) bool {
@@ -154,7 +169,8 @@ type option struct {
 	beside int32 // pods of the largest role that fit as well
 }
 
-func (pl *plan) newStaircase(s *sum, host int) *staircase {
+// newStaircase is incomplete when the steps are used up.
+func (pl *plan) newStaircase(s *sum, host int, steps *int) *staircase {
 	st := &staircase{}
 	left := slices.Clone(pl.freeOn(host))
 	counts := make([]int32, len(s.small))
@@ -175,6 +191,9 @@ func (pl *plan) newStaircase(s *sum, host int) *staircase {
 		request := pl.p.Roles[s.small[i]].Request
 		top := most(s.small[i], s.limit[i])
 		for n := int32(0); n <= top; n++ {
+			if *steps--; *steps < 0 {
+				return
+			}
 			counts[i] = n
 			choose(i+1, offset+int(n)*s.weight[i])
 			for d := range left {

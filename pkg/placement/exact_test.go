@@ -66,3 +66,38 @@ func TestPlanSaysThatItGaveUp(t *testing.T) {
 		t.Errorf("placed: %v, bounded: %v; want a bounded no", d.Hosts != nil, d.Bounded)
 	}
 }
+
+// TestListingOptionsIsCharged has 15 shapes of few pods, whose states and options
+// are many before the first addition.
+func TestListingOptionsIsCharged(t *testing.T) {
+	p := benchProblem(40)
+	need := make([]int64, 15)
+	for r := range need {
+		need[r] = int64(1 + r%2)
+		p.Roles = append(p.Roles, Role{Name: string(rune('a' + r)), Pods: int(need[r]), Minimum: int(need[r]), Request: []int64{int64(4_000 + r*1_000), int64(r % 3), 1}})
+	}
+	for _, budget := range []int{10, 1_000, 100_000, 10_000_000} {
+		pl := newPlan(newCapacity(p.Tree, p.Resources, p.Free), &p, slices.Repeat([]int{anyKind}, len(p.Roles)))
+		steps := budget
+		s := pl.newSum(need, twinHosts(0, len(p.Free)), &steps)
+		if s == nil {
+			if steps >= 0 {
+				t.Errorf("budget %d: given up with %d steps left", budget, steps)
+			}
+			continue
+		}
+		listed := s.states
+		for i, st := range s.stairs {
+			if i == 0 || st != s.stairs[i-1] {
+				listed += len(st.options)
+			}
+		}
+		if listed > budget {
+			t.Errorf("%d states and options listed for %d steps", listed, budget)
+		}
+	}
+	d := Plan(p)
+	if d.Hosts == nil {
+		t.Error("it fits")
+	}
+}

@@ -75,21 +75,18 @@ type refiner struct {
 // newRefiner returns nil where there is nothing to refine.
 func (pl *plan) newRefiner(f fill, full, minimum []int64) *refiner {
 	first, last := pl.anchorFirst, pl.anchorLast
-	pods, missing := int64(0), int64(0)
-	for r, shares := range f {
-		missing += full[r]
+	pods, missing := totalOf(full), totalOf(full)
+	for _, shares := range f {
 		for _, sh := range shares {
 			first, last = min(first, sh.host), max(last, sh.host)
 			missing -= sh.pods
 		}
-		pods += full[r]
 	}
-	partly := missing > 0
 	if first > last || pods > maxRefineSteps/8 {
 		return nil
 	}
 	t, required := len(pl.tiers)-1, pl.tierOf[pl.p.Constraint.Required]
-	for last >= pl.around(t, first).Last || partly && t > required {
+	for last >= pl.around(t, first).Last || missing > 0 && t > required {
 		t--
 	}
 	d := pl.around(t, first)
@@ -101,14 +98,21 @@ func (pl *plan) newRefiner(f fill, full, minimum []int64) *refiner {
 		hosts = append(hosts, h)
 	}
 	s := &refiner{tally: newTally(pl, hosts, full), least: minimum, most: full, steps: maxRefineSteps}
-	if !partly {
+	if missing == 0 {
 		s.least = full
 	}
+	s.judge(f, missing)
+	s.findAlike()
+	return s
+}
+
+// judge takes the placement for the best so far.
+func (s *refiner) judge(f fill, missing int64) {
 	each := func(do func(role, host int)) {
 		for r, shares := range f {
 			for _, sh := range shares {
 				for range sh.pods {
-					do(r, sh.host-d.First)
+					do(r, sh.host-s.hosts[0])
 				}
 			}
 		}
@@ -119,13 +123,16 @@ func (pl *plan) newRefiner(f fill, full, minimum []int64) *refiner {
 	s.spread = slices.Clone(s.distinct)
 	s.missing = 0
 	each(s.remove)
+}
+
+func (s *refiner) findAlike() {
+	last := len(s.at) - 1
+	anchored := s.pl.tiers[last].anchored
 	s.alike = make([]bool, len(s.hosts))
 	for i := 1; i < len(s.hosts); i++ {
-		above := len(pl.tiers) - 2
-		s.alike[i] = s.at[above][i] == s.at[above][i-1] && pl.alike(s.hosts[i], s.hosts[i-1]) &&
-			!pl.tiers[above+1].anchored[s.hosts[i]] && !pl.tiers[above+1].anchored[s.hosts[i-1]]
+		a, b := s.hosts[i-1], s.hosts[i]
+		s.alike[i] = s.at[last-1][i] == s.at[last-1][i-1] && s.pl.alike(a, b) && !anchored[a] && !anchored[b]
 	}
-	return s
 }
 
 // put tries all hosts from the given one on for the next pod of the i-th role, of

@@ -90,14 +90,14 @@ func PlanWithVictims(p Problem, victims []Victim) (Decision, Eviction) {
 // domain by domain, which keeps or evicts victim by victim.
 func (c *Planner) PlanWithVictims(p Problem, victims []Victim) (Decision, Eviction) {
 	s := newVictimSearch(c, p, victims)
-	decision := s.planWithout(nil)
-	if decision.Hosts != nil || len(s.byCost) == 0 || s.planWithout(s.byCost).Hosts == nil {
+	decision := s.planWithout(nil, true)
+	if decision.Hosts != nil || len(s.byCost) == 0 || s.planWithout(s.byCost, false).Hosts == nil {
 		return decision, Eviction{Least: true}
 	}
 	least := s.find()
 	e := Eviction{Victims: s.best, Cost: s.costOf(s.best), Least: least}
 	slices.Sort(e.Victims)
-	decision = s.planWithout(e.Victims)
+	decision = s.planWithout(e.Victims, true)
 	e.Least = e.Least && !decision.Bounded
 	return decision, e
 }
@@ -239,8 +239,9 @@ func (s *victimSearch) costOf(set []int) Cost {
 	return cost
 }
 
-// planWithout plans as if the victims were gone.
-func (s *victimSearch) planWithout(gone []int) Decision {
+// planWithout plans as if the victims were gone. Plans that are not to be finished
+// only tell whether the gang fits.
+func (s *victimSearch) planWithout(gone []int, finished bool) Decision {
 	s.plans++
 	p := s.p
 	p.Changes = nil
@@ -264,10 +265,10 @@ func (s *victimSearch) planWithout(gone []int) Decision {
 	for _, change := range p.Changes {
 		s.over[change.Host] = nil
 	}
-	return s.planner.Plan(p)
+	return s.planner.plan(p, finished)
 }
 
-func (s *victimSearch) enough(set []int) bool { return s.planWithout(set).Hosts != nil }
+func (s *victimSearch) enough(set []int) bool { return s.planWithout(set, false).Hosts != nil }
 
 // lookInto finds sets that are enough among those of each domain, and keeps the
 // cheapest as the best.
