@@ -6,27 +6,29 @@ package placement
 import "slices"
 
 // key orders domains by preference, packed so that sorting thousands is cheap:
-// class, then most slots, then fewest devices, then tree order.
+// class, then most slots, then least rank, then tree order. The rank of a host is
+// that of its offer, of another domain how many devices are free in it.
 //
-//	63..61 class   60..37 maxSlots-slots   36..21 devices   20..0 domain
+//	63..62 class   61..42 maxSlots-slots   41..20 rank   19..0 domain
 type key uint64
 
 const (
-	maxSlots   = 1<<24 - 1 // beyond the pods of any gang
-	maxDevices = 1<<16 - 1
-	maxDomains = 1<<21 - 1
+	maxSlots   = 1<<20 - 1 // beyond the pods of any gang
+	maxRank    = 1<<22 - 1
+	maxDomains = 1<<20 - 1
 )
 
-func newKey(class int, slots, devices int64, domain int) key {
-	return key(class)<<61 | key(maxSlots-min(slots, maxSlots))<<37 | key(min(devices, maxDevices))<<21 | key(domain)
+func newKey(class int, slots, rank int64, domain int) key {
+	return key(class)<<62 | key(maxSlots-min(slots, maxSlots))<<42 | key(min(rank, maxRank))<<20 | key(domain)
 }
 
-func (k key) class() int   { return int(k >> 61) }
-func (k key) slots() int64 { return maxSlots - int64(k>>37&maxSlots) }
+func (k key) class() int   { return int(k >> 62) }
+func (k key) slots() int64 { return maxSlots - int64(k>>42&maxSlots) }
+func (k key) rank() int64  { return int64(k >> 20 & maxRank) }
 func (k key) domain() int  { return int(k & maxDomains) }
 
 // equals says whether the keys differ in nothing but the domain.
-func (k key) equals(o key) bool { return k>>21 == o>>21 }
+func (k key) equals(o key) bool { return k>>20 == o>>20 }
 
 // bestFit takes need slots from as few domains as possible, class by class: the
 // largest as a whole, and at last the smallest that is enough. take may refuse

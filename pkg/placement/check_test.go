@@ -118,6 +118,7 @@ func checkPlaced(t *testing.T, p Problem, d Decision) [][]int64 {
 		t.Errorf("domain %d is of level %d, not %d", d.Domain, around.Level, d.Level)
 	}
 	used := slices.Clone(p.Anchors)
+	checkGPUs(t, p, d)
 	for r := range p.Roles {
 		checkSlices(t, p, r, d.Hosts[r])
 		checkKinds(t, p, r, d.Hosts[r])
@@ -201,7 +202,7 @@ func checkExtras(t *testing.T, p Problem, d Decision, left [][]int64) {
 			continue
 		}
 		for h := scope.First; h < scope.Last; h++ {
-			if twinEligible(role, h) && twinHasRoom(role, left[h]) {
+			if role.Link == 0 && twinEligible(role, h) && twinHasRoom(role, left[h]) {
 				t.Errorf("role %d has unplaced pods, but host %d has room", r, h)
 			}
 		}
@@ -242,7 +243,7 @@ func checkFewest(t *testing.T, p Problem, d Decision, full []int, level int) {
 func checkTightest(t *testing.T, p Problem, d Decision, level int) {
 	t.Helper()
 	role := p.Roles[0]
-	if len(p.Roles) > 1 || role.Eligible != nil || len(p.Anchors) > 0 || d.Level != level ||
+	if len(p.Roles) > 1 || role.Link > 0 || role.Eligible != nil || len(p.Anchors) > 0 || d.Level != level ||
 		p.Constraint.Preferred > level || role.Request[len(p.Resources)-1] == 0 {
 		return
 	}

@@ -10,9 +10,12 @@ const Unplaced = -1
 
 // Decision is where the gang goes or, if Hosts is nil, why it goes nowhere.
 type Decision struct {
-	Hosts  [][]int // [role][rank] is a host, or Unplaced; ranks follow tree order
-	Level  int     // of Domain
-	Domain int     // the narrowest domain that holds all placed and running pods
+	Hosts [][]int // [role][rank] is a host, or Unplaced; ranks follow tree order
+	// GPUs are those of each pod, on hosts whose GPUs are unlike and that either
+	// the planner picks or are all that is free; else the empty set. Nil if none.
+	GPUs   [][]topology.Set // [role][rank]
+	Level  int              // of Domain
+	Domain int              // the narrowest domain that holds all placed and running pods
 
 	// Rejections tells, when the gang does not fit, what those domains of the
 	// required level have room for that are nearest to taking it, the nearest
@@ -46,6 +49,9 @@ type Shortage struct {
 	// Amount of Resource that is missing in the domain; 0 if there is enough
 	// but no host has as much as one pod asks.
 	Amount int64
+	// Links says why hosts that have what a pod asks for do not take it, if their
+	// GPUs' links are what is lacking; Resource is empty then.
+	Links *LinkShortage
 }
 
 // Exclusion is a reason for which hosts were not eligible.

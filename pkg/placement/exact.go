@@ -154,7 +154,7 @@ func (pl *plan) alike(a, b int) bool {
 			return false
 		}
 	}
-	return slices.Equal(pl.freeOn(a), pl.freeOn(b))
+	return slices.Equal(pl.freeOn(a), pl.freeOn(b)) && (!pl.demands || pl.gpusOn(a) == pl.gpusOn(b))
 }
 
 // staircase lists what one host can take.
@@ -173,13 +173,13 @@ type option struct {
 func (pl *plan) newStaircase(s *sum, host int, steps *int) *staircase {
 	st := &staircase{}
 	left := slices.Clone(pl.freeOn(host))
-	counts := make([]int32, len(s.small))
+	counts, taken := make([]int32, len(s.small)), make([]int64, len(pl.shapes))
 	// most is how many more pods of a role the host takes.
 	most := func(role int, limit int32) int32 {
 		if pl.slotsOf(role, host) == 0 {
 			return 0
 		}
-		return int32(min(pl.slotsIn(left, role), int64(limit)))
+		return int32(min(pl.slotsBeside(role, host, left, taken), int64(limit)))
 	}
 	var choose func(i, offset int)
 	choose = func(i, offset int) {
@@ -194,7 +194,7 @@ func (pl *plan) newStaircase(s *sum, host int, steps *int) *staircase {
 			if *steps--; *steps < 0 {
 				return
 			}
-			counts[i] = n
+			counts[i], taken[s.small[i]] = n, int64(n)
 			choose(i+1, offset+int(n)*s.weight[i])
 			for d := range left {
 				left[d] -= max(request[d], 0)
@@ -203,6 +203,7 @@ func (pl *plan) newStaircase(s *sum, host int, steps *int) *staircase {
 		for d := range left {
 			left[d] += max(request[d], 0) * int64(top+1)
 		}
+		taken[s.small[i]] = 0
 	}
 	choose(0, 0)
 	return st

@@ -16,7 +16,9 @@ func TestExactPackingAgreesWithTheTwin(t *testing.T) {
 	for seed := range 10_000 {
 		p := randomProblem(rand.New(rand.NewPCG(uint64(seed), 11)).IntN)
 		p.Constraint.SliceSize, p.Kinds = 0, nil
-		pl := newPlan(newCapacity(p.Tree, p.Resources, p.Free), &p, slices.Repeat([]int{anyKind}, len(p.Roles)))
+		c := newCapacity(p.Tree, p.Resources, p.Free)
+		c.setHosts(Problem{GPUs: p.GPUs})
+		pl := newPlan(c, &p, slices.Repeat([]int{anyKind}, len(p.Roles)))
 		need, want := make([]int64, len(p.Roles)), make([]int, len(p.Roles))
 		hosts := twinHosts(0, len(p.Free))
 		for r, role := range p.Roles {
@@ -39,6 +41,7 @@ func TestExactPackingAgreesWithTheTwin(t *testing.T) {
 			slow++
 		}
 		d := Decision{Hosts: f.ranks(p.Roles)} // in the cluster, level 0
+		d.GPUs = pl.pickGPUs(d.Hosts)
 		p.Constraint.Required, p.Anchors = 0, nil
 		for r := range p.Roles {
 			p.Roles[r].Minimum = p.Roles[r].Pods

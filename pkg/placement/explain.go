@@ -99,7 +99,7 @@ func (d Decision) room(p Problem) string {
 		}
 		why := ""
 		if i := slices.IndexFunc(rj.Shortages, func(s Shortage) bool { return s.Role == r }); i >= 0 {
-			why = rj.Shortages[i].reason(len(d.Exclusions) > 0 || p.Constraint.SliceSize > 1)
+			why = rj.Shortages[i].reason(p, len(d.Exclusions) > 0 || p.Constraint.SliceSize > 1)
 		}
 		parts = append(parts, fmt.Sprintf("%d of %d %s%s", rj.Room[r], min(role.Minimum, role.Pods), role.Name, why))
 	}
@@ -109,8 +109,10 @@ func (d Decision) room(p Problem) string {
 	return strings.Join(parts[:len(parts)-1], ", ") + " and " + parts[len(parts)-1]
 }
 
-func (s Shortage) reason(told bool) string {
+func (s Shortage) reason(p Problem, told bool) string {
 	switch {
+	case s.Links != nil:
+		return " (" + s.Links.reason(p) + ")"
 	case s.Resource == "" && told:
 		return "" // the exclusions say it, or the slices
 	case s.Resource == "":

@@ -96,7 +96,9 @@ func (c *Planner) kindsFor(p *Problem, role *Role) []int {
 		slots := s.slots()
 		for _, change := range p.Changes {
 			if c.isOfKind(change.Host, kind) {
-				slots += slotsIn(change.Free, s.request, s.unbound) - s.keys[change.Host].slots()
+				gpus := c.GPUs(change.Host)
+				gpus.Free = change.GPUs
+				slots += s.slotsOn(change.Free, gpus) - s.keys[change.Host].slots()
 			}
 		}
 		if slots >= int64(role.Minimum) {

@@ -128,6 +128,13 @@ func (y *tally) move(role, host int, pods int64) {
 }
 
 func (y *tally) hasRoom(role, host int) bool {
+	if y.pl.shapes[role].link > 0 {
+		taken := make([]int64, len(y.count))
+		for r := range taken {
+			taken[r] = y.count[r][host]
+		}
+		return y.pl.slotsBeside(role, y.hosts[host], y.left[host], taken) > 0
+	}
 	for d, n := range y.pl.p.Roles[role].Request {
 		if n > 0 && y.left[host][d] < n {
 			return false

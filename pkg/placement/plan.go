@@ -44,10 +44,18 @@ import (
 // pods beyond them are added, nearest first, as long as there is room.
 func Plan(p Problem) Decision {
 	c := newCapacity(p.Tree, p.Resources, p.Free)
+	c.setHosts(p)
+	return c.Plan(p)
+}
+
+// setHosts takes over what the problem says of hosts besides their free vectors.
+func (c *Planner) setHosts(p Problem) {
 	for h, kind := range p.Kinds {
 		c.SetKind(h, kind)
 	}
-	return c.Plan(p)
+	for h, gpus := range p.GPUs {
+		c.SetGPUs(h, gpus)
+	}
 }
 
 func (pl *plan) decide() Decision {
@@ -79,6 +87,7 @@ func (pl *plan) decide() Decision {
 	d := Decision{Bounded: pl.bounded}
 	if ok {
 		d.Hosts = pl.settle(found, full, minimum)
+		d.GPUs = pl.pickGPUs(d.Hosts)
 		d.Level, d.Domain = pl.enclosing(d.Hosts)
 	} else {
 		d.Rejections = pl.reject(minimum)

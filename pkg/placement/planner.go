@@ -26,6 +26,8 @@ type Planner struct {
 	// totals are free amounts, summed up from the first time that a plan needs them on.
 	totals [][][]int64 // [tier but the last][domain][resource]
 
+	gpus []HostGPUs // [host]; nil while none are known
+
 	kinds     []int // [host] position in kindNames; nil while all hosts are alike
 	kindNames []string
 	ofKind    []int // [kind] how many hosts
@@ -117,6 +119,11 @@ func (c *Planner) SetFree(host int, free []int64) {
 		c.tiers[t].devices[c.domainAt(t, host)] += devices - c.devices[host]
 	}
 	c.devices[host] = devices
+	c.changedAt(host)
+}
+
+// changedAt has shapes look at the host again.
+func (c *Planner) changedAt(host int) {
 	if len(c.changed) >= len(c.free) {
 		// A shape that is so far behind is cheaper to compute anew.
 		c.dropped += len(c.changed)

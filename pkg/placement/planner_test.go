@@ -21,6 +21,7 @@ type history struct {
 
 func newHistory(p Problem, below func(int) int) *history {
 	hy := &history{planner: NewPlanner(p.Tree, p.Resources, cloned(p.Free)), free: cloned(p.Free), below: below}
+	hy.planner.setHosts(Problem{GPUs: p.GPUs})
 	hy.planner.fewHosts = -1 << 40 // the order is to serve small clusters too
 	return hy
 }
@@ -43,8 +44,15 @@ func (hy *history) step(t *testing.T, p Problem) Decision {
 		hy.free[h] = hy.drawFree()
 		hy.planner.SetFree(h, slices.Clone(hy.free[h]))
 	}
+	if p.GPUs != nil {
+		p.GPUs = randomGPUs(hy.below, hy.free, len(p.Resources)-1)
+	}
+	for h := range hy.free {
+		hy.planner.SetGPUs(h, append(p.GPUs, make([]HostGPUs, len(hy.free))...)[h])
+	}
 	if hy.below(4) == 0 {
-		p.Changes = []Change{{Host: hy.below(len(hy.free)), Free: hy.drawFree()}}
+		free := hy.drawFree()
+		p.Changes = []Change{{Host: hy.below(len(hy.free)), Free: free, GPUs: randomSet(hy.below, int(free[len(free)-1]), 8)}}
 	}
 	for h := range hy.free {
 		hy.planner.SetKind(h, append(p.Kinds, make([]string, len(hy.free))...)[h])
@@ -57,6 +65,9 @@ func (hy *history) step(t *testing.T, p Problem) Decision {
 		changed := p
 		changed.Free, changed.Changes = cloned(p.Free), nil
 		changed.Free[p.Changes[0].Host] = p.Changes[0].Free
+		if changed.GPUs = slices.Clone(p.GPUs); p.GPUs != nil {
+			changed.GPUs[p.Changes[0].Host].Free = p.Changes[0].GPUs
+		}
 		if diff := cmp.Diff(Plan(changed), got); diff != "" {
 			t.Errorf("changed, and assumed to be changed:\n%s\n%s", diff, draw(p))
 		}

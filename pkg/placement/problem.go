@@ -15,6 +15,8 @@ type Problem struct {
 	// Kinds are what uniform roles tell hosts apart by, such as GPU model and
 	// shape of node; nil where all hosts are alike.
 	Kinds []string // [host]
+	// GPUs is what is known of the hosts' GPUs; nil for nothing.
+	GPUs []HostGPUs // [host]
 
 	Constraint Constraint
 	Anchors    []int // hosts of the gang's members that already run
@@ -28,6 +30,9 @@ type Problem struct {
 type Change struct {
 	Host int
 	Free []int64 // [resource]
+	// GPUs are the free ones, if those of the host are known. GPUs that disagree
+	// with Free make them unknown.
+	GPUs topology.Set
 }
 
 // Role is a set of pods that ask for the same.
@@ -43,6 +48,10 @@ type Role struct {
 	// this one, that of pods of the role that run already.
 	Uniform bool
 	Kind    string
+	// Link is the weakest link allowed between the GPUs of one pod. GPU is the
+	// entry of Request that counts them, and means nothing without Link.
+	Link topology.Demand
+	GPU  int
 
 	// Eligible says whether a pod of this role may stand on the host at all, and
 	// if not, why. Free capacity is not its business. Plan asks only for hosts

@@ -156,6 +156,7 @@ func randomGang(below func(int) int, p Problem) Problem {
 			p.Kinds = append(p.Kinds, []string{"", "old", "new"}[below(3)])
 		}
 	}
+	p.GPUs = nil
 	for r := range 1 + below(3) {
 		p.Roles = append(p.Roles, randomRole(below, string(rune('a'+r)), len(p.Resources), len(p.Free)))
 	}
@@ -173,6 +174,16 @@ func randomGang(below func(int) int, p Problem) Problem {
 	if below(6) == 0 {
 		for range 1 + below(2) {
 			p.Anchors = append(p.Anchors, below(len(p.Free)))
+		}
+	}
+	if below(3) == 0 {
+		p.GPUs = randomGPUs(below, p.Free, len(p.Resources)-1)
+		for r := range p.Roles {
+			if role := &p.Roles[r]; below(4) > 0 {
+				role.GPU = len(p.Resources) - 1
+				role.Link = topology.Demand(below(4))
+				role.Request[role.GPU] = int64(1 + below(3))
+			}
 		}
 	}
 	return p
@@ -208,8 +219,11 @@ func draw(p Problem) string {
 	for h, free := range p.Free {
 		fmt.Fprintf(&b, "host %d: %s %v free %v\n", h, p.Tree.Describe(p.Tree.DomainOf(h, len(p.Tree.Levels())-1)), p.Kinds, free)
 	}
+	for h, g := range p.GPUs {
+		fmt.Fprintf(&b, "host %d: GPUs %s of %d, the planner picks: %t\n", h, g.Free, slices.Index(boards, g.Model), g.PlannerPicks)
+	}
 	for _, r := range p.Roles {
-		fmt.Fprintf(&b, "role %s: %d pods, minimum %d, uniform %t, request %v", r.Name, r.Pods, r.Minimum, r.Uniform, r.Request)
+		fmt.Fprintf(&b, "role %s: %d pods, minimum %d, uniform %t, request %v, link %s", r.Name, r.Pods, r.Minimum, r.Uniform, r.Request, r.Link)
 		for h := range p.Free {
 			if !twinEligible(r, h) {
 				fmt.Fprintf(&b, " not %d", h)

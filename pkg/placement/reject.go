@@ -117,6 +117,9 @@ func (pl *plan) shortage(role int, pods int64, t, k int) Shortage {
 			s.Resource, s.Amount = pl.p.Resources[d], max(0, pods*request-total)
 		}
 	}
+	if links := pl.linksLacking(role, t, k); links != nil && s.Amount == 0 {
+		s.Resource, s.Links = "", links
+	}
 	return s
 }
 
@@ -148,10 +151,10 @@ func (pl *plan) supply(role, d int, request int64, t, k int) (slots, total int64
 			count(pl.room.free(h), 1)
 		}
 	}
-	for h, free := range pl.assumed {
+	for h, change := range pl.assumed {
 		if hosts.first <= h && h < hosts.last && pl.room.row[h] == 0 {
 			count(pl.free[h], -1)
-			count(free, 1)
+			count(change.Free, 1)
 		}
 	}
 	return slots, total

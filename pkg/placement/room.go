@@ -49,9 +49,9 @@ func (s span) all() iter.Seq[int] {
 type room struct {
 	pl    *plan
 	row   []int32 // [host] position+1 of its vector in left; 0 for an untouched host
-	left  []int64
-	hosts []int // touched
-	short int   // the first role that came short in the last packing
+	left  []int64 // of each, and behind it the pods of each role that it has taken
+	hosts []int   // touched
+	short int     // the first role that came short in the last packing
 }
 
 func (rm *room) reset() {
@@ -65,16 +65,24 @@ func (rm *room) reset() {
 func (rm *room) free(host int) []int64 {
 	if i := int(rm.row[host]); i > 0 {
 		n := len(rm.pl.p.Resources)
-		return rm.left[(i-1)*n : i*n]
+		first := (i - 1) * (n + len(rm.pl.shapes))
+		return rm.left[first : first+n : first+n]
 	}
 	return rm.pl.freeOn(host)
+}
+
+// taken are the pods of each role that a touched host has.
+func (rm *room) taken(host int) []int64 {
+	n := len(rm.pl.p.Resources) + len(rm.pl.shapes)
+	i := int(rm.row[host])
+	return rm.left[i*n-len(rm.pl.shapes) : i*n]
 }
 
 // slots is how many more pods of the role the host takes.
 func (rm *room) slots(role, host int) int64 {
 	s := rm.pl.slotsOf(role, host)
 	if s > 0 && rm.row[host] > 0 {
-		s = rm.pl.slotsIn(rm.free(host), role)
+		s = rm.pl.slotsBeside(role, host, rm.free(host), rm.taken(host))
 	}
 	return s
 }
@@ -89,6 +97,7 @@ func (rm *room) devices(host int) int64 {
 func (rm *room) take(role, host int, pods int64) {
 	if rm.row[host] == 0 {
 		rm.left = append(rm.left, rm.pl.freeOn(host)...)
+		rm.left = append(rm.left, make([]int64, len(rm.pl.shapes))...)
 		rm.hosts = append(rm.hosts, host)
 		rm.row[host] = int32(len(rm.hosts))
 	}
@@ -96,6 +105,7 @@ func (rm *room) take(role, host int, pods int64) {
 	for d, request := range rm.pl.p.Roles[role].Request {
 		left[d] -= max(request, 0) * pods
 	}
+	rm.taken(host)[role] += pods
 }
 
 // class ranks hosts for a role before their size does. Pods without devices
@@ -113,7 +123,11 @@ func (rm *room) class(role, host int) int {
 }
 
 func (rm *room) keyOf(role, host int) key {
-	return newKey(rm.class(role, host), rm.slots(role, host), rm.devices(host), host)
+	rank := rm.devices(host) // of a host that the gang uses already it is not known which GPUs are left
+	if rm.row[host] == 0 {
+		rank = rm.pl.rankOf(role, host)
+	}
+	return newKey(rm.class(role, host), rm.slots(role, host), rank, host)
 }
 
 // add places need pods of one role on the hosts, as few of them as possible,

@@ -24,9 +24,11 @@ import (
 //	zone-a: n5(0 cpu=8)              unless said otherwise
 //	not n2 n3: taint gpu=maintenance hosts that are not eligible, and why
 //	kind n4 n5: A100                 hosts of another kind
+//	links n4: dgx-1v free=0,3,7      GPUs as in topology's testdata/hosts; picks=planner
+//	                                 where pods get what the planner picks
 //
 //	place gang=g [within=level] [prefer=level] [slices=(4, rack)] [anchors=(n1, n2)] [keep] [evict]
-//	worker pods=4 [min=2] [gpu=8] [cpu=1] [memory=1] [on=(n1, n2)] [mixed]
+//	worker pods=4 [min=2] [gpu=8] [link=nvlink] [cpu=1] [memory=1] [on=(n1, n2)] [mixed]
 //
 // With evict, gangs that run may have to go: those that a cluster says are there,
 //
@@ -61,6 +63,8 @@ type scenario struct {
 	runs []Victim
 
 	running [][2]string // lines that say what runs
+	links   [][2]string // and how GPUs are linked
+	gpus    []HostGPUs
 }
 
 func newScenario(t *testing.T, d *datadriven.TestData) scenario {
@@ -106,10 +110,18 @@ func newScenario(t *testing.T, d *datadriven.TestData) scenario {
 	for h := range s.tree.Hosts() {
 		s.free = append(s.free, free[s.tree.HostName(h)])
 	}
+	s.furnish(t)
+	return s
+}
+
+// furnish adds what the remarks say of hosts.
+func (s *scenario) furnish(t *testing.T) {
+	for _, line := range s.links {
+		s.link(t, strings.Fields(line[0]), strings.Fields(line[1]))
+	}
 	for _, line := range s.running {
 		s.run(t, strings.Fields(line[0]), strings.Fields(line[1]))
 	}
-	return s
 }
 
 // run adds something that runs: its name and hosts, and what it has on each.
@@ -145,6 +157,10 @@ func (s *scenario) run(t *testing.T, names, fields []string) {
 func (s *scenario) remark(left, right string) bool {
 	if what, ok := strings.CutPrefix(left, "runs "); ok {
 		s.running = append(s.running, [2]string{what, right})
+		return true
+	}
+	if what, ok := strings.CutPrefix(left, "links "); ok {
+		s.links = append(s.links, [2]string{what, right})
 		return true
 	}
 	for word, of := range map[string]map[string]string{"not ": s.not, "kind ": s.kind} {
@@ -189,7 +205,7 @@ func setAmount(t *testing.T, vector []int64, field string) {
 }
 
 func (s *scenario) place(t *testing.T, d *datadriven.TestData) string {
-	p := Problem{Tree: s.tree, Resources: scenarioResources, Free: s.free}
+	p := Problem{Tree: s.tree, Resources: scenarioResources, Free: s.free, GPUs: s.gpus}
 	for h := range s.tree.Hosts() {
 		p.Kinds = append(p.Kinds, s.kind[s.tree.HostName(h)])
 	}
@@ -226,6 +242,9 @@ func (s *scenario) place(t *testing.T, d *datadriven.TestData) string {
 	}
 	for r := range decision.Hosts {
 		fmt.Fprintf(&b, "%s: %s\n", p.Roles[r].Name, s.ranks(decision.Hosts[r]))
+		if decision.GPUs != nil {
+			fmt.Fprintf(&b, "%s has GPUs %s\n", p.Roles[r].Name, sets(decision.GPUs[r]))
+		}
 	}
 	if d.HasArg("keep") {
 		s.keep(p, decision)
@@ -235,9 +254,12 @@ func (s *scenario) place(t *testing.T, d *datadriven.TestData) string {
 
 func (s *scenario) keep(p Problem, decision Decision) {
 	for r, ranks := range decision.Hosts {
-		for _, h := range ranks {
+		for rank, h := range ranks {
 			if h != Unplaced {
 				twinTake(p.Roles[r], s.free[h], 1)
+				if decision.GPUs != nil {
+					s.gpus[h].Free &^= decision.GPUs[r][rank]
+				}
 			}
 		}
 	}
@@ -281,6 +303,11 @@ func (s *scenario) role(t *testing.T, line string) Role {
 			on = arg.Vals
 		case "mixed":
 			mixed = true
+		case "link":
+			role.GPU = 3
+			if role.Link, err = topology.ParseDemand(arg.Vals[0]); err != nil {
+				t.Fatal(err)
+			}
 		default:
 			setAmount(t, role.Request, arg.Key+"="+arg.Vals[0])
 		}

@@ -22,7 +22,7 @@ const maxServerMoves = 1 << 20
 // none that has devices left for others.
 func (pl *plan) spreadServers(f fill) {
 	for r, role := range pl.p.Roles {
-		if role.Serves && len(f[r]) > 0 {
+		if role.Serves && len(f[r]) > 0 && pl.shapes[r].link == 0 {
 			pl.spreadRole(f, r)
 		}
 	}

@@ -3,7 +3,11 @@
 
 package placement
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/tutti-project/tutti/pkg/topology"
+)
 
 // maxShapes bounds what a planner remembers; the least recently used goes first.
 const maxShapes = 32
@@ -15,6 +19,9 @@ type shape struct {
 	// slots of every host for a request that nothing bounds, or else 0.
 	unbound int64
 	device  bool // asks for devices
+	// link is the demand that limits it, and gpu what it is for; else both are 0.
+	link topology.Demand
+	gpu  int
 
 	keys  []key     // [host] its slots, and its place among the hosts
 	sums  [][]int64 // [tier but the last][domain] slots
@@ -29,8 +36,12 @@ func (c *Planner) shapeOf(role *Role, kind int) *shape {
 	if !slices.ContainsFunc(role.Request, func(n int64) bool { return n > 0 }) {
 		unbound = int64(role.Pods)
 	}
+	link, gpu := topology.Demand(0), 0
+	if role.demands() {
+		link, gpu = role.Link, role.GPU
+	}
 	i := slices.IndexFunc(c.shapes, func(s *shape) bool {
-		return s.unbound == unbound && s.kind == kind && slices.Equal(s.request, role.Request)
+		return s.unbound == unbound && s.kind == kind && s.link == link && s.gpu == gpu && slices.Equal(s.request, role.Request)
 	})
 	if i >= 0 {
 		s := c.shapes[i]
@@ -42,18 +53,16 @@ func (c *Planner) shapeOf(role *Role, kind int) *shape {
 		}
 		c.shapes = slices.Delete(c.shapes, 0, 1)
 	}
-	s := c.newShape(role.Request, unbound, kind)
+	s := c.newShape(&shape{request: slices.Clone(role.Request), unbound: unbound, kind: kind, link: link, gpu: gpu})
 	c.shapes = slices.Insert(c.shapes, 0, s)
 	c.shapes = c.shapes[:min(len(c.shapes), maxShapes)]
 	return s
 }
 
 // newShape is the plain pass over all hosts.
-func (c *Planner) newShape(request []int64, unbound int64, kind int) *shape {
-	s := &shape{
-		request: slices.Clone(request), unbound: unbound, kind: kind, device: c.devicesIn(request) > 0,
-		keys: make([]key, len(c.free)), seen: c.dropped + len(c.changed),
-	}
+func (c *Planner) newShape(s *shape) *shape {
+	s.device = c.devicesIn(s.request) > 0
+	s.keys, s.seen = make([]key, len(c.free)), c.dropped+len(c.changed)
 	s.sums = c.sumUp(func(h int) int64 {
 		k := s.keyOf(c, h)
 		s.keys[h] = k
@@ -100,11 +109,29 @@ func (s *shape) keyOf(c *Planner, host int) key {
 	if !s.device && c.devices[host] > 0 {
 		class = classDevices
 	}
-	slots := int64(0)
+	slots, gpus := int64(0), c.GPUs(host)
 	if c.isOfKind(host, s.kind) {
-		slots = slotsIn(c.free[host], s.request, s.unbound)
+		slots = s.slotsOn(c.free[host], gpus)
 	}
-	return newKey(class, slots, c.devices[host], host)
+	return newKey(class, slots, s.rank(gpus, c.devices[host]), host)
+}
+
+// slotsOn is how many pods a host has room for that has this left.
+func (s *shape) slotsOn(free []int64, gpus HostGPUs) int64 {
+	n := slotsIn(free, s.request, s.unbound)
+	if n > 0 && s.link > 0 {
+		n = gpus.linked(&Role{Request: s.request, Link: s.link, GPU: s.gpu}, free, nil, n)
+	}
+	return n
+}
+
+// rank compares hosts with equally many slots.
+func (s *shape) rank(gpus HostGPUs, devices int64) int64 {
+	o := offer{gpus: gpus, devices: devices}
+	if gpus.Model != nil {
+		o.size = int(s.request[gpus.Resource])
+	}
+	return o.rank()
 }
 
 // slotsIn is how many pods with the request fit into the free vector, or

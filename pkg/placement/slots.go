@@ -25,7 +25,8 @@ type plan struct {
 	lead   int      // the role whose slots say how tight a domain is
 	tiers  []tier   // as in the planner
 
-	assumed map[int][]int64 // [host] the free vectors of the problem's changes
+	assumed map[int]Change // [host] the problem's changes
+	demands bool           // some role demands links
 
 	anchorFirst, anchorLast int // range of the anchors' hosts; first > last without anchors
 
@@ -95,6 +96,7 @@ func newPlan(c *Planner, p *Problem, kinds []int) *plan {
 	pl.shapes = make([]*shape, len(p.Roles))
 	for r := range p.Roles {
 		pl.shapes[r] = c.shapeOf(&p.Roles[r], kinds[r])
+		pl.demands = pl.demands || pl.shapes[r].link > 0
 	}
 	c.marks.grow(len(p.Roles))
 	pl.excluded = make(map[int]bool)
@@ -154,7 +156,7 @@ func (pl *plan) assume() {
 	if len(pl.p.Changes) == 0 {
 		return
 	}
-	pl.assumed = make(map[int][]int64, len(pl.p.Changes))
+	pl.assumed = make(map[int]Change, len(pl.p.Changes))
 	for t := range pl.tiers[:len(pl.tiers)-1] {
 		pl.tiers[t].devices = slices.Clone(pl.tiers[t].devices)
 	}
@@ -164,7 +166,7 @@ func (pl *plan) assume() {
 		for r := range pl.shapes {
 			before[r] = pl.slotsOf(r, h)
 		}
-		pl.assumed[h] = change.Free
+		pl.assumed[h] = change
 		for t := range pl.tiers[:len(pl.tiers)-1] {
 			k := pl.domainAt(t, h)
 			pl.tiers[t].devices[k] += pl.devicesOn(h) - devices
@@ -178,8 +180,8 @@ func (pl *plan) assume() {
 // freeOn is what the host has left before this plan places anything.
 func (pl *plan) freeOn(host int) []int64 {
 	if pl.assumed != nil {
-		if free, ok := pl.assumed[host]; ok {
-			return free
+		if change, ok := pl.assumed[host]; ok {
+			return change.Free
 		}
 	}
 	return pl.free[host]
@@ -187,8 +189,8 @@ func (pl *plan) freeOn(host int) []int64 {
 
 func (pl *plan) devicesOn(host int) int64 {
 	if pl.assumed != nil {
-		if free, ok := pl.assumed[host]; ok {
-			return pl.devicesIn(free)
+		if change, ok := pl.assumed[host]; ok {
+			return pl.devicesIn(change.Free)
 		}
 	}
 	return pl.devices[host]
@@ -200,11 +202,11 @@ func (pl *plan) slotsOf(role, host int) int64 {
 		return 0
 	}
 	if pl.assumed != nil {
-		if free, ok := pl.assumed[host]; ok {
+		if change, ok := pl.assumed[host]; ok {
 			if !pl.isOfKind(host, pl.kinds[role]) {
 				return 0
 			}
-			return pl.slotsIn(free, role)
+			return pl.shapes[role].slotsOn(change.Free, pl.gpusOn(host))
 		}
 	}
 	return pl.shapes[role].keys[host].slots()
@@ -221,6 +223,16 @@ func (pl *plan) sum(t, role, k int) int64 {
 		return slots[role][k]
 	}
 	return pl.slotsOf(role, k)
+}
+
+// rankOf compares hosts with equally many slots of the role.
+func (pl *plan) rankOf(role, host int) int64 {
+	if pl.assumed != nil {
+		if _, ok := pl.assumed[host]; ok {
+			return pl.shapes[role].rank(pl.gpusOn(host), pl.devicesOn(host))
+		}
+	}
+	return pl.shapes[role].keys[host].rank()
 }
 
 func (pl *plan) devicesAt(t, k int) int64 {

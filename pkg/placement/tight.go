@@ -22,7 +22,10 @@ type tightness [2]int64
 func (pl *plan) tightness(t, k int) tightness {
 	d := pl.tiers[t].domains[k]
 	room := pl.sum(t, pl.lead, k) + 2*int64(d.Last-d.First)
-	devices := min(pl.devicesAt(t, k), maxDevices)
+	devices := min(pl.devicesAt(t, k), maxRank)
+	if t == len(pl.tiers)-1 {
+		devices = pl.rankOf(pl.lead, k)
+	}
 	if !pl.shapes[pl.lead].device {
 		return tightness{devices, room}
 	}

@@ -3,7 +3,11 @@
 
 package placement
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/tutti-project/tutti/pkg/topology"
+)
 
 // The twin is the planner's specification in its dumbest form: it tries every
 // host for every pod. It shares no code with the planner but the types.
@@ -13,6 +17,10 @@ func twinFits(p Problem, want []int, hosts []int) bool {
 	free := make([][]int64, len(p.Free))
 	for h := range p.Free {
 		free[h] = slices.Clone(p.Free[h])
+	}
+	sets := make([]topology.Set, len(p.Free)) // GPUs that no pod has taken for its links
+	for h := range p.GPUs {
+		sets[h] = p.GPUs[h].Free
 	}
 	kinds := make([]string, len(want)) // of the role's first host
 	// Pods of a role are alike, so only assignments with ascending hosts count.
@@ -41,14 +49,62 @@ func twinFits(p Problem, want []int, hosts []int) bool {
 				continue
 			}
 			twinTake(p.Roles[role], free[h], 1)
-			if try(role, pod+1, i) {
-				return true
+			for _, set := range twinSets(p, role, h, sets[h]) {
+				sets[h] &^= set
+				if try(role, pod+1, i) {
+					return true
+				}
+				sets[h] |= set
 			}
 			twinTake(p.Roles[role], free[h], -1)
 		}
 		return false
 	}
 	return try(0, 0, 0)
+}
+
+// twinSets lists what a pod may take of the host's GPUs for the sake of its
+// links: nothing if it demands none, or if all sets that someone else may pick
+// have them.
+func twinSets(p Problem, role, host int, left topology.Set) []topology.Set {
+	r := p.Roles[role]
+	if r.Link == 0 || r.Request[r.GPU] < 2 {
+		return []topology.Set{0}
+	}
+	if p.GPUs == nil || !twinKnows(p, host) || p.GPUs[host].Resource != r.GPU {
+		return nil
+	}
+	g := p.GPUs[host]
+	from := left
+	if !g.PlannerPicks {
+		from = g.Free
+	}
+	all, good := 0, []topology.Set(nil)
+	for set := from; set != 0; set = (set - 1) & from {
+		if int64(set.Len()) == r.Request[r.GPU] {
+			all++
+			if g.Model.Satisfies(set, r.Link) {
+				good = append(good, set)
+			}
+		}
+	}
+	switch {
+	case g.PlannerPicks:
+		return good
+	case len(good) == all:
+		return []topology.Set{0}
+	default:
+		return nil
+	}
+}
+
+func twinKnows(p Problem, host int) bool {
+	g := p.GPUs[host]
+	if g.Model == nil {
+		return false
+	}
+	counted := int(max(0, p.Free[host][g.Resource]))
+	return g.Free.Len() == counted || g.Free.Len() > counted && !g.PlannerPicks
 }
 
 // twinIsOfKind holds a uniform role to the kind of its first host.

@@ -6,6 +6,8 @@ package placement
 import (
 	"cmp"
 	"slices"
+
+	"github.com/tutti-project/tutti/pkg/topology"
 )
 
 // Victim is what can be evicted as one: a whole gang, or a pod that no gang needs.
@@ -71,9 +73,7 @@ const (
 // PlanWithVictims is the method on a planner made for one question.
 func PlanWithVictims(p Problem, victims []Victim) (Decision, Eviction) {
 	c := NewPlanner(p.Tree, p.Resources, slices.Clone(p.Free))
-	for h, kind := range p.Kinds {
-		c.SetKind(h, kind)
-	}
+	c.setHosts(p)
 	return c.PlanWithVictims(p, victims)
 }
 
@@ -83,7 +83,9 @@ func PlanWithVictims(p Problem, victims []Victim) (Decision, Eviction) {
 // the decision is that of Plan. Pods beyond the minimum may use what is freed,
 // but nothing is freed for them. Eligible is asked as if all victims were gone.
 //
-// More victims never make a gang fit less, and never cost less. All that are
+// More victims never make a gang fit less, and never cost less; but for gangs that
+// demand links, of which nothing is claimed to be least: what another GPU that
+// comes free does to those is for the device plugin to say. All that are
 // needed stand in one domain of the required level. In every such domain the
 // cheapest that are enough are found by halving, and spared from the dearest on
 // as long as the gang fits. The cheapest of these sets bounds an exact search,
@@ -92,9 +94,9 @@ func (c *Planner) PlanWithVictims(p Problem, victims []Victim) (Decision, Evicti
 	s := newVictimSearch(c, p, victims)
 	decision := s.planWithout(nil, true)
 	if decision.Hosts != nil || len(s.byCost) == 0 || s.planWithout(s.byCost, false).Hosts == nil {
-		return decision, Eviction{Least: true}
+		return decision, Eviction{Least: decision.Hosts != nil || !s.demands}
 	}
-	least := s.find()
+	least := s.find() && !s.demands
 	e := Eviction{Victims: s.best, Cost: s.costOf(s.best), Least: least}
 	slices.Sort(e.Victims)
 	decision = s.planWithout(e.Victims, true)
@@ -104,7 +106,7 @@ func (c *Planner) PlanWithVictims(p Problem, victims []Victim) (Decision, Evicti
 
 // find sets best, and tells whether nothing costs less.
 func (s *victimSearch) find() (least bool) {
-	if s.isSingle() {
+	if s.isSingle() && !s.demands {
 		return s.single()
 	}
 	sets := s.byDomain()
@@ -127,6 +129,7 @@ type victimSearch struct {
 	best    []int
 
 	changed map[int][]int64 // the problem's own changes, by host
+	demands bool            // some role demands links
 	over    [][]int64       // [host] what a what-if leaves; nil where that is as it is
 	covered []bool          // [victim] goes with another one
 }
@@ -144,6 +147,7 @@ func newVictimSearch(c *Planner, p Problem, victims []Victim) *victimSearch {
 	s.p.Roles = slices.Clone(p.Roles)
 	for r := range s.p.Roles {
 		s.p.Roles[r].Eligible = remembered(p.Roles[r].Eligible)
+		s.demands = s.demands || p.Roles[r].demands()
 	}
 	for v := range victims {
 		s.own = append(s.own, s.costOf([]int{v}))
@@ -168,7 +172,7 @@ func (s *victimSearch) useful() []int {
 		if slices.ContainsFunc(s.victims[v].Frees, func(f Change) bool {
 			free := s.free(f.Host)
 			for d, n := range f.Free {
-				if n > 0 && free[d] < need[d] {
+				if n > 0 && (free[d] < need[d] || s.demands) {
 					return true
 				}
 			}
@@ -245,25 +249,34 @@ func (s *victimSearch) planWithout(gone []int, finished bool) Decision {
 	s.plans++
 	p := s.p
 	p.Changes = nil
-	take := func(h int, base []int64) {
-		if s.over[h] == nil {
-			s.over[h] = slices.Clone(base)
-			p.Changes = append(p.Changes, Change{Host: h, Free: s.over[h]})
+	var gpus map[int]topology.Set // that come free
+	take := func(change Change) {
+		if h := change.Host; s.over[h] == nil {
+			s.over[h] = slices.Clone(change.Free)
+			change.Free = s.over[h]
+			p.Changes = append(p.Changes, change)
 		}
 	}
 	for _, change := range s.p.Changes {
-		take(change.Host, change.Free)
+		take(change)
 	}
 	s.each(gone, func(v int) {
 		for _, f := range s.victims[v].Frees {
-			take(f.Host, s.planner.free[f.Host])
+			take(Change{Host: f.Host, Free: s.planner.free[f.Host], GPUs: s.planner.GPUs(f.Host).Free})
 			for d, n := range f.Free {
 				s.over[f.Host][d] += n
 			}
+			if f.GPUs != 0 {
+				if gpus == nil {
+					gpus = make(map[int]topology.Set)
+				}
+				gpus[f.Host] |= f.GPUs
+			}
 		}
 	})
-	for _, change := range p.Changes {
+	for i, change := range p.Changes {
 		s.over[change.Host] = nil
+		p.Changes[i].GPUs |= gpus[change.Host]
 	}
 	return s.planner.plan(p, finished)
 }

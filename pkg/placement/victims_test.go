@@ -57,6 +57,9 @@ func checkEvicted(t *testing.T, p Problem, victims []Victim, d Decision, e Evict
 // randomVictims takes most of a random cluster away and gives it to victims.
 func randomVictims(below func(int) int) (Problem, []Victim) {
 	p := randomProblem(below)
+	for r := range p.Roles {
+		p.Roles[r].Link = 0 // of gangs that demand links nothing is claimed to be least
+	}
 	if below(4) == 0 {
 		p.Roles = p.Roles[:1]
 		p.Roles[0].Pods, p.Roles[0].Minimum = 1, 1

@@ -117,6 +117,7 @@ func withConflicts(shared *placement.Planner, hosts int, conflicts []clusterview
 	own := placement.NewPlanner(problem.Tree, resources, free)
 	for host := range free {
 		own.SetKind(host, shared.KindOf(host))
+		own.SetGPUs(host, shared.GPUs(host))
 	}
 	return own
 }
