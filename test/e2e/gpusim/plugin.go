@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	api "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+)
+
+const idPrefix = "GPU-"
+
+// plugin is a host's GPUs as the kubelet sees them.
+type plugin struct {
+	api.UnimplementedDevicePluginServer
+
+	scores [][]int
+	// unhealthy names a file of GPU indexes, by white space; absent means that
+	// all are healthy.
+	unhealthy string
+	poll      time.Duration
+
+	mu     sync.Mutex
+	random *rand.Rand
+}
+
+func (p *plugin) GetDevicePluginOptions(context.Context, *api.Empty) (*api.DevicePluginOptions, error) {
+	return &api.DevicePluginOptions{GetPreferredAllocationAvailable: true}, nil
+}
+
+// ListAndWatch sends all devices at first and whenever the health of one changed.
+func (p *plugin) ListAndWatch(_ *api.Empty, stream grpc.ServerStreamingServer[api.ListAndWatchResponse]) error {
+	tick := time.NewTicker(p.poll)
+	defer tick.Stop()
+	var sent []int
+	for first := true; ; first = false {
+		sick, err := p.sick()
+		if err != nil {
+			return err
+		}
+		if first || !slices.Equal(sick, sent) {
+			if err := stream.Send(&api.ListAndWatchResponse{Devices: p.devices(sick)}); err != nil {
+				return err
+			}
+			sent = sick
+		}
+		select {
+		case <-stream.Context().Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+func (p *plugin) devices(sick []int) []*api.Device {
+	var devices []*api.Device
+	for i := range p.scores {
+		health := api.Healthy
+		if slices.Contains(sick, i) {
+			health = api.Unhealthy
+		}
+		devices = append(devices, &api.Device{ID: idPrefix + strconv.Itoa(i), Health: health})
+	}
+	return devices
+}
+
+// sick reads the indexes of the unhealthy GPUs.
+func (p *plugin) sick() ([]int, error) {
+	text, err := os.ReadFile(p.unhealthy)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var sick []int
+	for field := range strings.FieldsSeq(string(text)) {
+		i, err := strconv.Atoi(field)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", p.unhealthy, err)
+		}
+		sick = append(sick, i)
+	}
+	return sick, nil
+}
+
+func (p *plugin) GetPreferredAllocation(_ context.Context, request *api.PreferredAllocationRequest) (*api.PreferredAllocationResponse, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	response := &api.PreferredAllocationResponse{}
+	for _, container := range request.ContainerRequests {
+		available, err := p.indexes(container.AvailableDeviceIDs)
+		if err != nil {
+			return nil, err
+		}
+		required, err := p.indexes(container.MustIncludeDeviceIDs)
+		if err != nil {
+			return nil, err
+		}
+		var ids []string
+		for _, gpu := range prefer(p.scores, available, required, int(container.AllocationSize), p.random) {
+			ids = append(ids, idPrefix+strconv.Itoa(gpu))
+		}
+		response.ContainerResponses = append(response.ContainerResponses, &api.ContainerPreferredAllocationResponse{DeviceIDs: ids})
+	}
+	return response, nil
+}
+
+// Allocate tells the container its GPUs as NVIDIA's plugin does.
+func (p *plugin) Allocate(_ context.Context, request *api.AllocateRequest) (*api.AllocateResponse, error) {
+	response := &api.AllocateResponse{}
+	for _, container := range request.ContainerRequests {
+		if _, err := p.indexes(container.DevicesIds); err != nil {
+			return nil, err
+		}
+		envs := map[string]string{"NVIDIA_VISIBLE_DEVICES": strings.Join(container.DevicesIds, ",")}
+		response.ContainerResponses = append(response.ContainerResponses, &api.ContainerAllocateResponse{Envs: envs})
+	}
+	return response, nil
+}
+
+func (p *plugin) indexes(ids []string) ([]int, error) {
+	var indexes []int
+	for _, id := range ids {
+		i, err := strconv.Atoi(strings.TrimPrefix(id, idPrefix))
+		if err != nil || i < 0 || i >= len(p.scores) {
+			return nil, fmt.Errorf("%q is no GPU of this host", id)
+		}
+		indexes = append(indexes, i)
+	}
+	return indexes, nil
+}
