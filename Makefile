@@ -71,7 +71,17 @@ test-unit: ## Run the unit tests, the pure packages first.
 
 .PHONY: test-integration
 test-integration: tools build ## Run the integration tests on a real control plane.
-	go test -count=1 -p 1 -timeout 20m ./test/...
+	go test -count=1 -p 1 -timeout 20m $$(go list ./test/... | grep -v /test/examples)
+
+.PHONY: test-examples
+test-examples: .test/tensorflow/.done ## Run the training programs as plain processes, and kill some of them.
+	go test -count=1 -timeout 40m -v ./test/examples -args -python=$(CURDIR)/.test/tensorflow/bin/python
+
+.test/tensorflow/.done: examples/requirements.txt
+	rm -rf .test/tensorflow
+	python3 -m venv .test/tensorflow
+	.test/tensorflow/bin/pip install -q -r examples/requirements.txt
+	@touch $@
 
 .PHONY: test-faults
 test-faults: tools build ## Let 2,000 jobs live through faults and killed controllers (RUNS: another number).

@@ -53,7 +53,7 @@ def train(args, cluster, server):
     is_chief, me = args.task_index == 0, f"/job:worker/task:{args.task_index}"
     with tf.device(tf.train.replica_device_setter(worker_device=me, cluster=cluster)):
         inputs, fetches, hooks = build(args.sync, cluster.num_tasks("worker"), is_chief)
-    announce = Announce()
+    announce, step, loss = Announce(), 0, float("inf")
     with tf.train.MonitoredTrainingSession(
         master=server.target,
         is_chief=is_chief,
@@ -72,6 +72,8 @@ def train(args, cluster, server):
             if session.should_stop():
                 break
             time.sleep(args.pause)
+    if step < args.steps:  # the session ends quietly when a queue of the synchronous optimizer was closed
+        raise SystemExit(f"training was cut off at step {step}")
     print(f"RESULT step={step} loss={loss:.5f} resumed_from={announce.step}", flush=True)
     if loss > args.target:
         raise SystemExit(f"the loss is not below {args.target}")
