@@ -77,7 +77,7 @@ func healthy(t *testing.T, stream grpc.ServerStreamingClient[api.ListAndWatchRes
 }
 
 func TestPluginServesAKubeletAndItsSuccessor(t *testing.T) {
-	folder, err := os.MkdirTemp("", "gpusim") // t.TempDir's path is too long for a socket
+	folder, err := os.MkdirTemp("", "gpusim") //nolint:usetesting // t.TempDir's path is too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
