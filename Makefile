@@ -87,6 +87,14 @@ test-examples: .test/tensorflow/.done ## Run the training programs as plain proc
 test-faults: tools build ## Let 2,000 jobs live through faults and killed controllers (RUNS: another number).
 	go test -count=1 -timeout 30m -v ./test/faults -args -runs=$(or $(RUNS),2000)
 
+.PHONY: fuzz
+fuzz: ## Fuzz every fuzz target of the pure packages, one after the other (FUZZTIME: of each, 1m).
+	@for package in $$(go list $(PURE)); do \
+		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
+			go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(or $(FUZZTIME),1m) $$package; \
+		done; \
+	done
+
 .PHONY: bench
 bench: ## Run the benchmarks of the pure packages.
 	go test -run '^$$' -bench . -benchmem $(PURE)
