@@ -40,6 +40,8 @@ type bench struct {
 	jobs   tutti.Interface
 	// pods are those of the last job, for the loop to create again.
 	pods []corev1.Pod
+	// services are those of the last job with one per pod.
+	services []corev1.Service
 }
 
 type contender struct {
@@ -53,10 +55,13 @@ func (b *bench) contenders() []contender {
 		{"per-job", func(ctx context.Context, namespace string) (time.Duration, error) {
 			return b.controller(ctx, namespace, map[string]string{tuttiapi.ServicesAnnotation: "per-job"})
 		}},
-		{"createonly", b.createOnly},
+		{"createonly", func(ctx context.Context, namespace string) (time.Duration, error) {
+			return b.createOnly(ctx, namespace, nil)
+		}},
 		{"per-replica", func(ctx context.Context, namespace string) (time.Duration, error) {
 			return b.controller(ctx, namespace, nil)
 		}},
+		{"createboth", b.createBoth},
 	}
 }
 
@@ -114,11 +119,23 @@ func (b *bench) controller(ctx context.Context, namespace string, annotations ma
 		return 0, err
 	}
 	b.pods = list.Items
+	services, err := b.client.CoreV1().Services(namespace).List(ctx, metav1.ListOptions{LabelSelector: kubeflowv1.JobNameLabel + "=" + jobName})
+	if err != nil {
+		return 0, err
+	}
+	b.services = services.Items
 	return took, nil
 }
 
-// createOnly creates the pods of the last job again, and nothing else.
-func (b *bench) createOnly(ctx context.Context, namespace string) (time.Duration, error) {
+// createBoth creates the services of the last job and then its pods, as the
+// controller has to, and nothing else.
+func (b *bench) createBoth(ctx context.Context, namespace string) (time.Duration, error) {
+	return b.createOnly(ctx, namespace, b.services)
+}
+
+// createOnly creates the pods of the last job again, after these services, and
+// nothing else.
+func (b *bench) createOnly(ctx context.Context, namespace string, services []corev1.Service) (time.Duration, error) {
 	pods, err := b.namespace(ctx, namespace)
 	if err != nil {
 		return 0, err
@@ -130,6 +147,19 @@ func (b *bench) createOnly(ctx context.Context, namespace string) (time.Duration
 		return 0, err
 	}
 	began := time.Now()
+	first, making := errgroup.WithContext(ctx)
+	first.SetLimit(inFlight)
+	for i := range services {
+		service := services[i].DeepCopy()
+		service.ObjectMeta = metav1.ObjectMeta{Name: service.Name, Labels: service.Labels}
+		first.Go(func() error {
+			_, err := client.CoreV1().Services(namespace).Create(making, service, metav1.CreateOptions{})
+			return err
+		})
+	}
+	if err := first.Wait(); err != nil {
+		return 0, err
+	}
 	group, working := errgroup.WithContext(ctx)
 	group.SetLimit(inFlight)
 	for i := range b.pods {
