@@ -38,6 +38,7 @@ replace (
 )
 
 require (
+	github.com/NVIDIA/go-nvml v0.13.4-1
 	github.com/cockroachdb/datadriven v1.0.2
 	github.com/google/go-cmp v0.7.0
 	github.com/spf13/cobra v1.10.2

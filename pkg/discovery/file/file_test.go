@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package file
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tutti-project/tutti/pkg/discovery"
+	"github.com/tutti-project/tutti/pkg/discovery/discoverytest"
+)
+
+const node = `
+apiVersion: topology.tutti.dev/v1alpha1
+kind: NodeTopology
+metadata: {name: n1}
+spec:
+  gpus: [{index: 0, uuid: GPU-a}, {index: 1, uuid: GPU-b}]
+  links: [{from: 0, to: 1, nvLinks: 4, pcie: SYS}]
+`
+
+func TestSource(t *testing.T) {
+	for name, tc := range map[string]struct{ content, reason, free string }{
+		"no status":        {node, "", "GPU-a GPU-b"},
+		"some are free":    {node + "status: {free: [GPU-b]}", "", "GPU-b"},
+		"none is":          {node + "status: {free: []}", "", ""},
+		"an unhealthy one": {node + "status: {unhealthy: [{uuid: GPU-a, reason: Xid, message: m}]}", "", "GPU-b"},
+		"other nodes":      {strings.Replace(node, "n1", "n2", 1) + "---\n---\n" + strings.Replace(node, "n1", "n3", 1), "NodeNotInFile", ""},
+		"a name twice":     {node + "---" + node, "FileInvalid", ""},
+		"a misspelt field": {node + "stats: {}", "FileInvalid", ""},
+		"another kind":     {"apiVersion: v1\nkind: Node\nmetadata: {name: n1}", "FileInvalid", ""},
+		"no file":          {"", "FileNotFound", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "topologies.yaml")
+			if tc.content != "" {
+				if err := os.WriteFile(path, []byte(tc.content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			source := New(path, "n1")
+			discoverytest.Run(t, source)
+			facts, err := source.Discover(t.Context())
+			var unavailable *discovery.Unavailable
+			if errors.As(err, &unavailable) {
+				err = errors.New(unavailable.Reason)
+			}
+			if got := reason(err); got != tc.reason {
+				t.Fatalf("got %q, want %q", got, tc.reason)
+			}
+			if diff := cmp.Diff(tc.free, strings.Join(facts.Free(), " ")); diff != "" {
+				t.Errorf("free (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func reason(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

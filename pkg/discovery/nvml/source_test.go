@@ -1,0 +1,198 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package nvml
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tutti-project/tutti/pkg/apis/topology/v1alpha1"
+	"github.com/tutti-project/tutti/pkg/discovery"
+	"github.com/tutti-project/tutti/pkg/discovery/discoverytest"
+)
+
+const hosts = "../../topology/testdata/hosts"
+
+// matrix is what nvidia-smi would print of the hardware.
+func matrix(hardware *v1alpha1.NodeTopologySpec) [][]string {
+	cells := make([][]string, len(hardware.GPUs))
+	for i := range cells {
+		cells[i] = make([]string, len(hardware.GPUs))
+		cells[i][i] = "X"
+	}
+	for _, link := range hardware.Links {
+		cell := string(link.PCIe)
+		if link.NVLinks > 0 {
+			cell = fmt.Sprintf("NV%d", link.NVLinks)
+		}
+		cells[link.From][link.To], cells[link.To][link.From] = cell, cell
+	}
+	return cells
+}
+
+// TestEveryMachineIsMeasuredAsItIs: link by link, the source finds the matrix of each known machine
+// again, and its NUMA nodes.
+func TestEveryMachineIsMeasuredAsItIs(t *testing.T) {
+	files, err := filepath.Glob(hosts + "/*")
+	if err != nil || len(files) < 20 {
+		t.Fatalf("%d fixtures: %v", len(files), err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			m := readMachine(t, file)
+			discoverytest.Run(t, m.source())
+			facts, err := m.source().Discover(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := m.cells
+			for i := range want {
+				want[i] = strings.Fields(strings.ReplaceAll(strings.Join(want[i], " "), "SOC", "SYS"))
+			}
+			if diff := cmp.Diff(want, matrix(facts.Hardware)); diff != "" {
+				t.Errorf("matrix (-want +got):\n%s", diff)
+			}
+			most := 0
+			for _, g := range m.gpus {
+				most = max(most, len(g.remote))
+			}
+			for i, gpu := range facts.Hardware.GPUs {
+				if numa := gpu.NUMANode; (m.numa[i] < 0) != (numa == nil) || numa != nil && int(*numa) != m.numa[i] {
+					t.Errorf("GPU %d: NUMA node %v, want %d", i, numa, m.numa[i])
+				}
+				if int(gpu.NVLinks) != most || gpu.PCI.Root == "" || len(gpu.PCI.Switches) != 1 {
+					t.Errorf("GPU %d: %d links, PCI %+v", i, gpu.NVLinks, gpu.PCI)
+				}
+				if len(m.gpus[i].remote) > 0 && int(gpu.NVLinkMBps) != m.gpus[i].mbps {
+					t.Errorf("GPU %d: %d MB/s a link, want %d", i, gpu.NVLinkMBps, m.gpus[i].mbps)
+				}
+			}
+			if len(facts.Unhealthy) > 0 {
+				t.Errorf("unhealthy: %+v", facts.Unhealthy)
+			}
+		})
+	}
+}
+
+func TestLinksThatAreDownLowerThePairAndNotTheNominal(t *testing.T) {
+	m := readMachine(t, hosts+"/gb200-tray")
+	m.gpus[1].down = 4
+	for _, g := range m.gpus {
+		g.sleeps = true // idle links are there
+	}
+	facts, err := m.source().Discover(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := matrix(facts.Hardware); got[0][1] != "NV14" || got[0][2] != "NV18" || facts.Hardware.GPUs[1].NVLinks != 18 {
+		t.Errorf("matrix %v, nominal %d", got, facts.Hardware.GPUs[1].NVLinks)
+	}
+}
+
+func TestOneSideThatLosesALinkLosesItForBoth(t *testing.T) {
+	m := readMachine(t, hosts+"/dgx-1v")
+	m.gpus[0].down = 1 // the only one to GPU 1
+	facts, err := m.source().Discover(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := matrix(facts.Hardware)[1][0]; got != "NODE" {
+		t.Errorf("from 1 to 0: %s, want NODE", got)
+	}
+}
+
+func TestStates(t *testing.T) {
+	clique := &Fabric{ClusterUUID: [16]byte{1}, CliqueID: 7, State: FabricCompleted}
+	for name, tc := range map[string]struct {
+		change func(*machine)
+		want   string
+	}{
+		"no library":             {func(m *machine) { m.initialized = LibraryNotFound }, "LibraryNotFound"},
+		"no kernel module":       {func(m *machine) { m.initialized = DriverNotLoaded }, "DriverNotLoaded"},
+		"versions differ":        {func(m *machine) { m.initialized = VersionMismatch }, "DriverMismatch"},
+		"no permission":          {func(m *machine) { m.initialized = NoPermission }, "NoPermission"},
+		"an unknown result":      {func(m *machine) { m.initialized = 999 }, "DriverError"},
+		"no GPU":                 {func(m *machine) { m.gpus = nil }, "NoGPU"},
+		"a lost GPU":             {func(m *machine) { m.gpus[2].opened = GPUIsLost }, "3 GPUs; index-2 GPULost"},
+		"a GPU to reset":         {func(m *machine) { m.gpus[2].action = 1 }, "4 GPUs; GPU-2 RecoveryNeeded"},
+		"no fabric manager":      {func(m *machine) { m.gpus[3].fabric = &Fabric{State: FabricInProgress} }, "4 GPUs; GPU-3 FabricNotReady"},
+		"a fabric that failed":   {func(m *machine) { m.gpus[3].fabric = &Fabric{State: FabricCompleted, Status: 999} }, "4 GPUs; GPU-3 FabricFailed"},
+		"a GPU cut in instances": {func(m *machine) { m.gpus[1].mig = true }, "4 GPUs; MIG 1, 0-1 SYS"},
+		"a clique": {func(m *machine) {
+			for _, g := range m.gpus {
+				g.fabric = clique
+			}
+		}, "4 GPUs; fabric 01000000-0000-0000-0000-000000000000.7"},
+		"half a clique": {func(m *machine) { m.gpus[0].fabric = clique }, "4 GPUs"},
+		"a single board": {func(m *machine) {
+			for _, g := range m.gpus {
+				g.fabric = &Fabric{State: FabricCompleted}
+			}
+		}, "4 GPUs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := readMachine(t, hosts+"/h100-sxm-4")
+			tc.change(m)
+			discoverytest.Run(t, m.source())
+			if got := outline(m.source().Discover(t.Context())); got != tc.want {
+				t.Errorf("got %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func outline(facts discovery.Facts, err error) string {
+	var unavailable *discovery.Unavailable
+	if errors.As(err, &unavailable) {
+		return unavailable.Reason
+	}
+	if err != nil {
+		return err.Error()
+	}
+	parts := []string{fmt.Sprintf("%d GPUs", len(facts.Hardware.GPUs))}
+	for _, ill := range facts.Unhealthy {
+		parts = append(parts, ill.UUID+" "+ill.Reason)
+	}
+	for _, gpu := range facts.Hardware.GPUs {
+		if gpu.MIG {
+			parts = append(parts, fmt.Sprintf("MIG %d, 0-1 %s", gpu.Index, matrix(facts.Hardware)[0][1]))
+		}
+	}
+	if f := facts.Hardware.Fabric; f != nil {
+		parts = append(parts, fmt.Sprintf("fabric %s.%d", f.ClusterUUID, f.CliqueID))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// TestALostGPUKeepsItsNameAndComesBack: what was known of it before is what it is called.
+func TestALostGPUKeepsItsNameAndComesBack(t *testing.T) {
+	m := readMachine(t, hosts+"/l40s-4")
+	source := m.source()
+	for i, want := range []string{"4 GPUs", "4 GPUs; GPU-1 GPULost", "4 GPUs"} {
+		m.gpus[1].opened = Success
+		if i == 1 {
+			m.gpus[1].opened = GPUIsLost
+		}
+		if got := outline(source.Discover(t.Context())); got != want {
+			t.Errorf("round %d: %s, want %s", i, got, want)
+		}
+	}
+}
+
+func TestMemoryNodesAreNotTakenForThoseWithCPUs(t *testing.T) {
+	m := readMachine(t, hosts+"/gb200-tray")
+	way := fmt.Sprintf("devices/pci0000:00/0000:00:02.0/0000:f0:02.0/%s", sysfsAddress(busID(2)))
+	m.write(t, way+"/numa_node", "18") // the GPU's own memory
+	m.write(t, way+"/local_cpulist", "8-15")
+	m.write(t, numaNodes+"/node18/cpulist", "")
+	if got := numaNode(os.DirFS(m.sys), sysfsAddress(busID(2))); got == nil || *got != 1 {
+		t.Errorf("NUMA node %v, want 1", got)
+	}
+}
