@@ -108,6 +108,17 @@ func fillFree(free []int64, info fwk.NodeInfo, names []string) {
 	}
 }
 
+// vectorOf is what a pod holds, in the order of the names given.
+func vectorOf(r fwk.Resource, names []string) []int64 {
+	vector := make([]int64, len(names))
+	for i, name := range names {
+		if vector[i] = amount(r, name); name == podsResource {
+			vector[i] = 1
+		}
+	}
+	return vector
+}
+
 func amount(r fwk.Resource, name string) int64 {
 	switch v1.ResourceName(name) {
 	case v1.ResourceCPU:

@@ -134,6 +134,9 @@ func shapeOf(pod *v1.Pod) shape {
 	return s
 }
 
+// RequestOf is what a pod asks for, by resource.
+func RequestOf(pod *v1.Pod) map[string]int64 { return requestOf(pod) }
+
 func requestOf(pod *v1.Pod) map[string]int64 {
 	request := map[string]int64{podsResource: 1}
 	for name, quantity := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {

@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package clusterview
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
+)
+
+func ranked(role string, n int) []resident {
+	var list []resident
+	for i := range n {
+		list = append(list, resident{pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Name: fmt.Sprintf("%s-%d", role, i), Namespace: "ns",
+			Labels: map[string]string{kubeflowv1.ReplicaTypeLabel: role, kubeflowv1.ReplicaIndexLabel: fmt.Sprint(i)},
+		}}})
+	}
+	return list
+}
+
+func TestGangSparesTheLastRanksOfItsLargestRole(t *testing.T) {
+	cases := map[string]struct {
+		members []resident
+		gang    Gang
+		want    []string
+	}{
+		"all are needed":                {ranked("worker", 3), Gang{Minimum: 3}, nil},
+		"it has lost some already":      {ranked("worker", 3), Gang{Minimum: 5}, nil},
+		"the last first":                {ranked("worker", 11), Gang{Minimum: 9}, []string{"worker-10", "worker-9"}},
+		"none of a role's minimum":      {append(ranked("ps", 2), ranked("worker", 3)...), Gang{Minimum: 2, Roles: []RoleMinimum{{"ps", 2}, {"worker", 2}}}, []string{"worker-2"}},
+		"of the largest as they shrink": {append(ranked("ps", 2), ranked("worker", 3)...), Gang{Minimum: 2}, []string{"worker-2", "ps-1", "worker-1"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, spare := range spares(tc.members, tc.gang) {
+				got = append(got, spare.pod.Name)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestBudgetsCountWhatUnitsTakeTogether(t *testing.T) {
+	budget := func(allowed int32, disrupted ...string) *policyv1.PodDisruptionBudget {
+		b := &policyv1.PodDisruptionBudget{
+			ObjectMeta: metav1.ObjectMeta{Name: "b", Namespace: "ns"},
+			Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{kubeflowv1.ReplicaTypeLabel: "worker"}}},
+			Status:     policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: allowed, DisruptedPods: map[string]metav1.Time{}},
+		}
+		for _, name := range disrupted {
+			b.Status.DisruptedPods[name] = metav1.Time{}
+		}
+		return b
+	}
+	cases := map[string]struct {
+		budget *policyv1.PodDisruptionBudget
+		want   []string
+	}{
+		"enough for both":               {budget(2), nil},
+		"enough for each, not for both": {budget(1), []string{"ns/b"}},
+		"one is being evicted already":  {budget(1, "worker-0"), nil},
+		"less than none is none":        {budget(-1, "worker-0", "worker-1"), nil},
+		"none":                          {budget(0), []string{"ns/b"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var units []Unit
+			for _, m := range ranked("worker", 2) {
+				units = append(units, Unit{Pods: []*v1.Pod{m.pod}, Budgets: []*policyv1.PodDisruptionBudget{tc.budget}})
+			}
+			if diff := cmp.Diff(tc.want, Violated(units)); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
