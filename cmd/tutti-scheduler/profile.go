@@ -77,6 +77,7 @@ func completeProfile(plugins *schedulerconfig.Plugins) {
 		// on a what-if snapshot.
 		{&plugins.PodGroupPostFilter, names.DefaultPreemption},
 		{&plugins.PodGroupPostFilter, names.DynamicResources},
+		{&plugins.PostFilter, names.DefaultPreemption},
 	} {
 		if !disables(*off.point, off.plugin) {
 			off.point.Disabled = append(off.point.Disabled, schedulerconfig.Plugin{Name: off.plugin})

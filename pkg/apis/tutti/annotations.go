@@ -89,6 +89,9 @@ const (
 	// UnschedulableReason goes with False: no pod is bound, and the message says which role lacks
 	// room, how many of how many fit, and in which domain most of them do.
 	UnschedulableReason = "Unschedulable"
+	// PreemptingReason goes with False: room is being made for the gang, and the message says
+	// where, and who is evicted for it.
+	PreemptingReason = "Preempting"
 	// IncompleteReason goes with False: the gang cannot be tried, since it lacks pods or its pods
 	// contradict each other; the message says which.
 	IncompleteReason = "Incomplete"

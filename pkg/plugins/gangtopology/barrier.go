@@ -189,8 +189,13 @@ func (r *round) abort() {
 	r.waiting = nil
 }
 
-// Reserve implements fwk.ReservePlugin.
-func (p *Plugin) Reserve(context.Context, fwk.CycleState, *v1.Pod, string) *fwk.Status { return nil }
+// Reserve implements fwk.ReservePlugin: in a commit the pod has its room.
+func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ string) *fwk.Status {
+	if _, err := state.Read(probeKey); err != nil && !state.IsPodGroupSchedulingCycle() {
+		p.rooms.drop(pod)
+	}
+	return nil
+}
 
 // Unreserve implements fwk.ReservePlugin. In the simulation of a gang it is
 // called for every member and means nothing; in the commit it means that a

@@ -82,6 +82,8 @@ func (p *Plugin) gather(ctx context.Context, info fwk.PodGroupInfo, nodes []fwk.
 	if lack != "" {
 		return g, errors.New(lack)
 	}
+	p.rooms.release(info.GetUnscheduledPods())
+	g.problem.Changes = p.rooms.beside(g.problem, priorityOf(g.group), ownOf(info.GetUnscheduledPods()))
 	for i, minimum := range minimums(g.roles, g.wanted, floors) {
 		role := g.roles[i]
 		request := role.Vector(g.problem.Resources[:len(g.problem.Resources)-len(conflicts)])

@@ -34,6 +34,10 @@ func (p *plan) Clone() fwk.StateData { return p }
 // and returns exactly one placement, the nodes of the plan, or the reason why
 // there is none.
 func (p *Plugin) GeneratePlacements(ctx context.Context, state fwk.PodGroupCycleState, group fwk.PodGroupInfo, parent *fwk.Placement) (*fwk.GeneratePlacementsResult, *fwk.Status) {
+	if p.whatIf != nil {
+		state.Write(planKey, p.whatIf)
+		return &fwk.GeneratePlacementsResult{Placements: []*fwk.Placement{{Name: "what if", Nodes: parent.Nodes}}}, nil
+	}
 	g, err := p.gather(ctx, group, parent.Nodes)
 	if err != nil {
 		return nil, p.refuse(g, err.Error())
@@ -52,7 +56,8 @@ func (p *Plugin) GeneratePlacements(ctx context.Context, state fwk.PodGroupCycle
 	klog.FromContext(ctx).V(4).Info("Planned gang", "podGroup", klog.KRef(g.key.Namespace, g.key.Name),
 		"placedPods", len(placed), "unscheduledPods", len(group.GetUnscheduledPods()))
 	if decision.Hosts == nil {
-		return nil, p.refuse(g, reason)
+		state.Write(refusalKey, &refusal{g: g, reason: reason}) // PodGroupPostFilter goes on
+		return nil, g.unschedulable(reason)
 	}
 	if len(placed) == 0 {
 		p.gate.refuse(g.key) // the minimum runs; the extras find no room
@@ -80,7 +85,7 @@ func (p *Plugin) torn(g gathered) (types.NamespacedName, bool) {
 	snapshot := p.handle.SnapshotSharedLister()
 	for _, key := range p.gate.waiting(g.key) {
 		group, err := snapshot.PodGroups().Get(key.Namespace, key.Name)
-		if err != nil {
+		if err != nil || priorityOf(group) < priorityOf(g.group) {
 			continue
 		}
 		state, err := snapshot.PodGroupStates().Get(key.Namespace, key.Name)

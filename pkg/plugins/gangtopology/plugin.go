@@ -9,6 +9,7 @@
 //	PlacementGenerate  generate.go  plan: one placement, the plan's nodes, or why not
 //	PreFilter, Filter  pin.go       each pod on its one node, all in-tree filters run there
 //	Permit, PreBind    barrier.go   nothing binds before the quorum is reserved and ready
+//	PostFilter         postfilter.go  who is evicted, if that lets a gang or a pod start
 //
 // The algorithm is pkg/placement's; this package gathers for it and acts on
 // its decision.
@@ -21,6 +22,8 @@ import (
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	policylisters "k8s.io/client-go/listers/policy/v1"
 	"k8s.io/client-go/tools/record"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -41,6 +44,11 @@ type Plugin struct {
 	gate    *gate
 	builder *clusterview.Builder // used by the scheduling thread alone
 	report  *reporter
+	rooms   *rooms
+	evictor *evictor
+	budgets policylisters.PodDisruptionBudgetLister
+	// whatIf is the plan that the engine plays through for PodGroupPostFilter.
+	whatIf *plan
 }
 
 var (
@@ -54,6 +62,7 @@ var (
 	_ fwk.PermitPlugin             = &Plugin{}
 	_ fwk.PreBindPlugin            = &Plugin{}
 	_ fwk.PodGroupPostFilterPlugin = &Plugin{}
+	_ fwk.PostFilterPlugin         = &Plugin{}
 )
 
 // Factory makes the plugin for the scheduler's registry.
@@ -74,11 +83,19 @@ func Factory(verdict Verdict, events record.EventRecorder) frameworkruntime.Plug
 			gate:    newGate(handle, report),
 			builder: clusterview.NewBuilder(args.levels()),
 			report:  report,
+			evictor: &evictor{client: handle.ClientSet(), pods: handle.SharedInformerFactory().Core().V1().Pods().Lister(), events: events, orders: map[types.UID]*order{}},
+			budgets: handle.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister(),
+		}
+		p.rooms = newRooms(whole, p.gate.clock)
+		registerMetrics()
+		if err := p.watch(handle.SharedInformerFactory().Core().V1().Pods().Informer()); err != nil {
+			return nil, err
 		}
 		if err := p.gate.watch(handle.SharedInformerFactory()); err != nil {
 			return nil, err
 		}
 		go p.gate.run(ctx)
+		go p.rooms.run(ctx, p.gate.changed)
 		return p, nil
 	}
 }

@@ -53,6 +53,14 @@ func (r *reporter) refused(group *schedulingv1beta1.PodGroup, message string) {
 	r.event(group, v1.EventTypeWarning, "FailedScheduling", message)
 }
 
+// preempting: the gang will start when those have gone who must.
+func (r *reporter) preempting(group *schedulingv1beta1.PodGroup, message string) {
+	r.verdict(group, metav1.Condition{
+		Type: tutti.GangPlacedCondition, Status: metav1.ConditionFalse, Reason: tutti.PreemptingReason, Message: message,
+	})
+	r.event(group, v1.EventTypeNormal, tutti.PreemptingReason, message)
+}
+
 // incomplete: the gang cannot be tried.
 func (r *reporter) incomplete(group *schedulingv1beta1.PodGroup, message string) {
 	r.verdict(group, metav1.Condition{

@@ -1,0 +1,229 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gangtopology
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/cache"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/util"
+	"k8s.io/utils/clock"
+
+	"github.com/tutti-project/tutti/pkg/clusterview"
+	"github.com/tutti-project/tutti/pkg/placement"
+)
+
+const (
+	// keepFor is how long room is kept for a pod that nobody speaks for again.
+	// Whoever evicts keeps it until the last victim must be gone, and so long after.
+	keepFor = time.Minute
+	// expiryCheck is how often rooms are looked through for those kept too long.
+	expiryCheck = 5 * time.Second
+)
+
+// rooms are the places that pods wait for while others leave them. A place is
+// in the API: the pod's status.nominatedNodeName, which the engine's filters
+// heed for single pods. The planner heeds this list, which follows those fields,
+// so that it is there again after a restart, and is ahead of them between a
+// decision and its patch.
+type rooms struct {
+	handle framework.Framework
+	clock  clock.Clock
+
+	mu   sync.Mutex
+	kept map[types.UID]room
+}
+
+type room struct {
+	pod     *v1.Pod
+	node    string
+	request map[string]int64
+	until   time.Time
+}
+
+func newRooms(handle framework.Framework, clock clock.Clock) *rooms {
+	return &rooms{handle: handle, clock: clock, kept: map[types.UID]room{}}
+}
+
+// keep keeps room for the pod on the node.
+func (r *rooms) keep(pod *v1.Pod, node string, until time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.kept[pod.UID] = room{pod: pod, node: node, request: clusterview.RequestOf(pod), until: until}
+}
+
+// drop gives up the rooms of these pods and tells whether there were any.
+func (r *rooms) drop(pods ...*v1.Pod) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	any := false
+	for _, pod := range pods {
+		_, had := r.kept[pod.UID]
+		any = any || had
+		delete(r.kept, pod.UID)
+	}
+	return any
+}
+
+// added and updated follow the pods' own words.
+func (r *rooms) added(pod *v1.Pod) {
+	if pod.Spec.NodeName == "" && pod.Status.NominatedNodeName != "" {
+		r.keep(pod, pod.Status.NominatedNodeName, r.clock.Now().Add(keepFor))
+	}
+}
+
+func (r *rooms) updated(old, pod *v1.Pod) {
+	was, is := old.Status.NominatedNodeName, pod.Status.NominatedNodeName
+	switch {
+	case pod.Spec.NodeName != "":
+		r.drop(pod)
+	case is == "" && was != "":
+		r.drop(pod)
+	case is != was:
+		r.mu.Lock()
+		known := r.kept[pod.UID].node == is
+		r.mu.Unlock()
+		if !known {
+			r.added(pod)
+		}
+	}
+}
+
+// beside adds to the changes what room is kept, on the hosts of the planner, for
+// pods of this priority and above that are not these.
+func (r *rooms) beside(problem placement.Problem, priority int32, own func(*v1.Pod) bool) []placement.Change {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.kept) == 0 {
+		return problem.Changes
+	}
+	changes := newChanges(problem)
+	now := r.clock.Now()
+	for _, kept := range r.kept {
+		host, ok := problem.Tree.HostIndex(kept.node)
+		if !ok || now.After(kept.until) || corev1helpers.PodPriority(kept.pod) < priority || own(kept.pod) {
+			continue
+		}
+		free := changes.of(host)
+		for d, name := range problem.Resources {
+			free[d] -= kept.request[name]
+		}
+	}
+	return changes.list()
+}
+
+// release takes the pods' rooms from the engine's own list: its filters would
+// hold the room of a gang against its other members.
+func (r *rooms) release(pods []*v1.Pod) {
+	for _, pod := range pods {
+		r.handle.DeleteNominatedPodIfExists(pod)
+	}
+}
+
+// run gives up rooms that were kept too long, until ctx ends, and then tells the
+// gate that there may be room.
+func (r *rooms) run(ctx context.Context, changed func()) {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		overdue := r.overdue()
+		for _, pod := range overdue {
+			r.handle.DeleteNominatedPodIfExists(pod)
+			r.deny(ctx, pod)
+		}
+		if len(overdue) > 0 {
+			changed()
+		}
+	}, expiryCheck)
+}
+
+func (r *rooms) overdue() []*v1.Pod {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.clock.Now()
+	var pods []*v1.Pod
+	for uid, kept := range r.kept {
+		if now.After(kept.until) {
+			pods = append(pods, kept.pod)
+			delete(r.kept, uid)
+		}
+	}
+	slices.SortFunc(pods, func(a, b *v1.Pod) int { return cmp.Compare(a.UID, b.UID) })
+	return pods
+}
+
+// deny takes the word back that the API still has, of pods of this profile.
+func (r *rooms) deny(ctx context.Context, pod *v1.Pod) {
+	if pod.Spec.SchedulerName != r.handle.ProfileName() {
+		return
+	}
+	current, err := r.handle.SharedInformerFactory().Core().V1().Pods().Lister().Pods(pod.Namespace).Get(pod.Name)
+	if err != nil || current.UID != pod.UID || current.Spec.NodeName != "" || current.Status.NominatedNodeName == "" {
+		return
+	}
+	status := current.Status.DeepCopy()
+	status.NominatedNodeName = ""
+	if err := util.PatchPodStatus(ctx, r.handle.ClientSet(), pod.Name, pod.Namespace, &current.Status, status); err != nil {
+		klog.FromContext(ctx).Error(err, "Could not give up the room kept for a pod", "pod", klog.KObj(pod))
+	}
+}
+
+// changes are the planner's what-ifs, host by host.
+type changes struct {
+	problem placement.Problem
+	free    map[int][]int64
+}
+
+func newChanges(problem placement.Problem) changes {
+	c := changes{problem: problem, free: map[int][]int64{}}
+	for _, change := range problem.Changes {
+		c.free[change.Host] = slices.Clone(change.Free)
+	}
+	return c
+}
+
+// of is what the host has left, to be written to.
+func (c changes) of(host int) []int64 {
+	if c.free[host] == nil {
+		c.free[host] = slices.Clone(c.problem.Free[host])
+	}
+	return c.free[host]
+}
+
+func (c changes) list() []placement.Change {
+	list := make([]placement.Change, 0, len(c.free))
+	for host, free := range c.free {
+		list = append(list, placement.Change{Host: host, Free: free})
+	}
+	slices.SortFunc(list, func(a, b placement.Change) int { return cmp.Compare(a.Host, b.Host) })
+	return list
+}
+
+// watch follows the pods that rooms are kept for, and those that leave them.
+func (p *Plugin) watch(pods cache.SharedIndexInformer) error {
+	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { p.rooms.added(obj.(*v1.Pod)) },
+		UpdateFunc: func(old, obj any) { p.rooms.updated(old.(*v1.Pod), obj.(*v1.Pod)) },
+		DeleteFunc: func(obj any) {
+			pod := final[*v1.Pod](obj)
+			if p.rooms.drop(pod) {
+				p.gate.changed()
+			}
+			p.evictor.gone(pod)
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("watching pods for the room that is kept: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,263 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gangtopology
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/tutti-project/tutti/pkg/clusterview"
+	"github.com/tutti-project/tutti/pkg/placement"
+)
+
+// contest is somebody who does not fit, and may evict others.
+type contest struct {
+	what     string // "gang ns/name" or "pod ns/name"
+	uid      types.UID
+	priority int32
+	pods     []*v1.Pod
+
+	hosts   clusterview.Hosts
+	roles   []clusterview.Role
+	planner *placement.Planner
+	problem placement.Problem
+	// hopeless tells nodes on which no eviction helps; nil if that is not known.
+	hopeless func(node string) bool
+	// verify judges the plan with all plugins, on a snapshot without the
+	// victims, and names a host that does not take its pod.
+	verify func(context.Context, map[types.UID]pin) (host int, ok bool)
+	// wake tries the preemptor again: the last victim is gone.
+	wake func()
+}
+
+// made is room that comes free.
+type made struct {
+	pins    map[types.UID]pin
+	units   []clusterview.Unit // that are evicted now
+	message string
+	renewed bool // it was known before; nobody more is evicted
+}
+
+// makeRoom finds the least costly victims that let the contest's pods start,
+// keeps their room and has them evicted. Nil means that there are none. Pods that
+// are leaving already are waited for before anybody is evicted.
+func (p *Plugin) makeRoom(ctx context.Context, c contest) (*made, error) {
+	own, now := ownOf(c.pods), p.gate.clock.Now()
+	budgets, err := p.budgets.List(labels.Everything())
+	if err != nil {
+		return nil, fmt.Errorf("listing disruption budgets: %w", err)
+	}
+	eviction := clusterview.EvictionOf(c.hosts, c.problem.Resources, clusterview.Preemptor{Priority: c.priority, Own: own}, p.gangOf, budgets, now)
+	if policy := c.pods[0].Spec.PreemptionPolicy; policy != nil && *policy == v1.PreemptNever {
+		eviction.Units, eviction.Victims = nil, nil
+	}
+	if len(eviction.Units) == 0 && len(eviction.LeavingPods) == 0 {
+		return nil, nil
+	}
+	free := newChanges(c.problem)
+	for _, leaving := range eviction.Leaving {
+		left := free.of(leaving.Host)
+		for d, n := range leaving.Free {
+			left[d] += n
+		}
+	}
+	c.problem.Changes = free.list()
+	decision, chosen, err := p.choose(ctx, c, eviction)
+	if err != nil || decision.Hosts == nil {
+		return nil, err
+	}
+	pins := c.assign(decision)
+	chosen, ok, err := p.prove(ctx, c, eviction, chosen, pins)
+	if err != nil || !ok || len(chosen) == 0 && len(eviction.LeavingPods) == 0 {
+		return nil, err
+	}
+	return p.commit(c, eviction, chosen, pins, c.hosts.Tree.Describe(decision.Domain), now), nil
+}
+
+// choose asks the planner, and the filters as if all possible victims were gone.
+func (p *Plugin) choose(ctx context.Context, c contest, eviction clusterview.Eviction) (decision placement.Decision, chosen []int, err error) {
+	all := slices.Clone(eviction.LeavingPods)
+	for _, unit := range eviction.Units {
+		if !unit.Spare {
+			all = append(all, unit.Pods...)
+		}
+	}
+	err = p.without(ctx, all, func() {
+		problem := c.problem
+		problem.Roles = slices.Clone(problem.Roles)
+		for r := range problem.Roles {
+			problem.Roles[r].Eligible = p.eligibleWithout(ctx, c, r)
+		}
+		var e placement.Eviction
+		decision, e = c.planner.PlanWithVictims(problem, eviction.Victims)
+		chosen = withoutParts(e.Victims, eviction.Victims)
+	})
+	return decision, chosen, err
+}
+
+// withoutParts drops victims that go with another one of the set.
+func withoutParts(set []int, victims []placement.Victim) []int {
+	return slices.DeleteFunc(slices.Clone(set), func(v int) bool {
+		return slices.ContainsFunc(set, func(whole int) bool { return slices.Contains(victims[whole].Parts, v) })
+	})
+}
+
+func (p *Plugin) eligibleWithout(ctx context.Context, c contest, r int) func(int) (bool, string) {
+	var probe *probe
+	role := c.roles[r]
+	nodes := p.handle.MutableSnapshotSharedLister().NodeInfos()
+	return func(host int) (bool, string) {
+		name := c.hosts.Tree.HostName(host)
+		if in := role.Within; in != nil && c.hosts.Tree.DomainOf(host, c.hosts.Tree.Domain(*in).Level) != *in {
+			return false, "not where the pod's slice runs"
+		}
+		if c.hopeless != nil && c.hopeless(name) {
+			return false, "no eviction helps"
+		}
+		if probe == nil {
+			probe = p.newProbe(ctx, role.Pods[0])
+		}
+		info, err := nodes.Get(name)
+		if err != nil {
+			return false, err.Error()
+		}
+		return probe.ask(ctx, info)
+	}
+}
+
+// prove plays the plan through without the victims alone. What stands on a host
+// that refuses its pod for another reason than room, such as a port, has to go
+// too, as far as it must.
+func (p *Plugin) prove(ctx context.Context, c contest, eviction clusterview.Eviction, chosen []int, pins map[types.UID]pin) ([]int, bool, error) {
+	host, ok, err := p.holds(ctx, c, eviction, chosen, pins)
+	for tries := 0; !ok && err == nil && host != placement.Unplaced && tries < len(pins); tries++ {
+		refused := host
+		more := standingOn(host, eviction, chosen)
+		all := slices.Concat(chosen, more)
+		if host, ok, err = p.holds(ctx, c, eviction, all, pins); err != nil || len(more) == 0 || host == refused && !ok {
+			return nil, false, err
+		}
+		for i := len(all) - 1; i >= len(chosen); i-- {
+			fewer := slices.Delete(slices.Clone(all), i, i+1)
+			at, fine, err := p.holds(ctx, c, eviction, fewer, pins)
+			if err != nil {
+				return nil, false, err
+			}
+			if fine == ok && (fine || at == host) {
+				all = fewer
+			}
+		}
+		chosen = all
+	}
+	return withoutParts(chosen, eviction.Victims), ok, err
+}
+
+// standingOn lists the victims with a pod on the host that are not chosen.
+func standingOn(host int, eviction clusterview.Eviction, chosen []int) []int {
+	var list []int
+	for v, victim := range eviction.Victims {
+		on := slices.ContainsFunc(victim.Frees, func(f placement.Change) bool { return f.Host == host })
+		if on && !slices.Contains(chosen, v) {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+func (p *Plugin) holds(ctx context.Context, c contest, eviction clusterview.Eviction, chosen []int, pins map[types.UID]pin) (host int, ok bool, err error) {
+	gone := slices.Clone(eviction.LeavingPods)
+	for _, v := range withoutParts(chosen, eviction.Victims) {
+		gone = append(gone, eviction.Units[v].Pods...)
+	}
+	err = p.without(ctx, gone, func() { host, ok = c.verify(ctx, pins) })
+	return host, ok, err
+}
+
+// without does something on a copy of the snapshot that lacks these pods.
+func (p *Plugin) without(ctx context.Context, pods []*v1.Pod, do func()) error {
+	lister := p.handle.MutableSnapshotSharedLister()
+	if err := lister.StartMutations(); err != nil {
+		return fmt.Errorf("copying the snapshot: %w", err)
+	}
+	err := func() error {
+		for _, pod := range pods {
+			if err := lister.RemovePod(klog.FromContext(ctx), pod, pod.Spec.NodeName); err != nil {
+				return fmt.Errorf("taking pod %s/%s out of the copy of the snapshot: %w", pod.Namespace, pod.Name, err)
+			}
+		}
+		do()
+		return nil
+	}()
+	if end := lister.EndMutations(); end != nil && err == nil {
+		err = fmt.Errorf("dropping the copy of the snapshot: %w", end)
+	}
+	return err
+}
+
+// commit keeps the room and starts the evictions.
+func (p *Plugin) commit(c contest, eviction clusterview.Eviction, chosen []int, pins map[types.UID]pin, domain string, now time.Time) *made {
+	m := &made{pins: pins, renewed: p.evictor.busy(c.uid) && len(chosen) == 0}
+	until := now.Add(keepFor)
+	for _, pod := range eviction.LeavingPods {
+		if end := pod.DeletionTimestamp.Add(keepFor); end.After(until) {
+			until = end
+		}
+	}
+	var names []string
+	var victims []*v1.Pod
+	for _, v := range chosen {
+		unit := eviction.Units[v]
+		m.units = append(m.units, unit)
+		victims = append(victims, unit.Pods...)
+		names = append(names, fmt.Sprintf("%s of priority %d", unit, eviction.Victims[v].Cost.Priority))
+		for _, pod := range unit.Pods {
+			if grace := pod.Spec.TerminationGracePeriodSeconds; grace != nil {
+				if end := now.Add(time.Duration(*grace)*time.Second + keepFor); end.After(until) {
+					until = end
+				}
+			}
+		}
+	}
+	for _, pod := range c.pods {
+		if pin, ok := pins[pod.UID]; ok {
+			p.rooms.keep(pod, pin.node, until)
+		}
+	}
+	if len(chosen) == 0 {
+		m.message = "waiting in " + domain + " until pods that are being deleted there are gone"
+		return m
+	}
+	m.message = fmt.Sprintf("evicting %s to start in %s", strings.Join(names, ", "), domain)
+	if violated := clusterview.Violated(m.units); len(violated) > 0 {
+		m.message += "; this goes beyond disruption budget " + strings.Join(violated, ", ") + ", there is no other way"
+	}
+	p.evictor.evict(order{preemptor: c.what, uid: c.uid, priority: c.priority, pods: c.pods, units: m.units, victims: victims, wake: c.wake, until: until})
+	return m
+}
+
+func (c contest) assign(decision placement.Decision) map[types.UID]pin {
+	return maps.Clone(gathered{hosts: c.hosts, roles: c.roles}.assign(decision))
+}
+
+// gangOf is what a gang must keep, as the snapshot has it.
+func (p *Plugin) gangOf(key types.NamespacedName) (clusterview.Gang, bool) {
+	group, err := p.handle.SnapshotSharedLister().PodGroups().Get(key.Namespace, key.Name)
+	if err != nil {
+		return clusterview.Gang{}, false
+	}
+	roles, err := clusterview.RoleMinimumsOf(group.Annotations)
+	if err != nil {
+		return clusterview.Gang{}, false
+	}
+	return clusterview.Gang{Minimum: quorumOf(group), Roles: roles}, true
+}
