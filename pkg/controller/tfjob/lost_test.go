@@ -78,7 +78,9 @@ func TestB08APodOnALostNode(t *testing.T) {
 			for range 5 {
 				look()
 			}
-			told := slices.DeleteFunc(slices.Clone(w.events.lines), func(line string) bool { return !strings.Contains(line, "j-worker-0") || strings.Contains(line, "Create") })
+			told := slices.DeleteFunc(slices.Clone(w.events.lines), func(line string) bool {
+				return !strings.Contains(line, "j-worker-0") || strings.Contains(line, "Create")
+			})
 			var want []string
 			if tc.event != "" {
 				want = []string{tc.event}

@@ -63,7 +63,9 @@ func (c *commit) preBind(names ...string) []string {
 	outcomes := make([]string, len(names))
 	var group sync.WaitGroup
 	for i, name := range names {
-		group.Go(func() { outcomes[i] = name + " " + c.plugin.PreBind(ctx, c.states[name], podNamed(name), "n1").Code().String() })
+		group.Go(func() {
+			outcomes[i] = name + " " + c.plugin.PreBind(ctx, c.states[name], podNamed(name), "n1").Code().String()
+		})
 	}
 	group.Wait()
 	return outcomes
