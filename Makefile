@@ -50,13 +50,42 @@ bin/controller-gen: $(TOOLS_MODULE)
 	@hack/tools/build.sh hack/tools ../../bin/ $(GENERATOR_PACKAGES)
 	@touch $(addprefix bin/,$(GENERATORS))
 
+# What the nodes of the cluster of make kind-up run, and what makes images.
+NODE_PROGRAMS := node coredns pause runcfit image
+
+$(addprefix bin/,$(NODE_PROGRAMS)): bin/%: $(TOOLS_MODULE) $(wildcard hack/tools/*/*.go)
+	@hack/tools/build.sh hack/tools ../../$@ ./$*
+
+bin/kind: $(TOOLS_MODULE)
+	@hack/tools/build.sh hack/tools ../../$@ sigs.k8s.io/kind
+
+.PHONY: images
+images: build bin/image ## Write the product's container images to bin/images/, without a container engine.
+	@for program in tutti-scheduler tutti-controller; do \
+		bin/image -o bin/images/$$program.tar -user 65532:65532 $$program:dev=bin/$$program; \
+	done
+
 bin/golangci-lint: $(LINT_MODULE)
 	@hack/tools/build.sh hack/tools/lint ../../../bin/ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	@touch $@
 
 .PHONY: clean
 clean: ## Remove what was built and what runs left.
-	rm -rf bin .bench .demo .test
+	rm -rf bin .bench .demo .test .kind/cache .kind/log
+
+##@ Real nodes (docs/kind.md)
+
+.PHONY: kind-up
+kind-up: images bin/kind bin/kubectl ## Make a kind cluster with Tutti on it; needs neither a container engine nor a registry.
+	@hack/kind/up.sh
+
+.PHONY: kind-load
+kind-load: images ## Build Tutti, load it into the cluster and restart it.
+	@hack/kind/install.sh
+
+.PHONY: kind-down
+kind-down: ## Take the cluster away; leaves .kind/cache, with which the next one is up in a minute or two.
+	@hack/kind/down.sh
 
 ##@ Check
 

@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+)
+
+func TestArchiveHoldsTheProgramAndDependsOnNothingElse(t *testing.T) {
+	folder := t.TempDir()
+	program := filepath.Join(folder, "program")
+	var archives [2][]byte
+	for i := range archives {
+		if err := os.WriteFile(program, []byte("text"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(program, time.Time{}, time.Unix(int64(i+1)*1000, 0)); err != nil {
+			t.Fatal(err)
+		}
+		output := filepath.Join(folder, "out", "image.tar")
+		if err := write(output, v1.Config{User: "65532:65532"}, "", []string{"a:dev,b:dev=" + program}); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if archives[i], err = os.ReadFile(output); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(archives[0], archives[1]) {
+		t.Error("the archive changes with the program's time")
+	}
+
+	manifest, err := tarball.LoadManifest(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(archives[0])), nil })
+	if err != nil || len(manifest) != 1 || len(manifest[0].RepoTags) != 2 {
+		t.Fatalf("manifest %+v, %v; want one image with two names", manifest, err)
+	}
+	image, err := tarball.ImageFromPath(filepath.Join(folder, "out", "image.tar"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := config.Config; len(c.Entrypoint) != 1 || c.Entrypoint[0] != "/program" || c.User != "65532:65532" {
+		t.Errorf("config %+v", c)
+	}
+	layers, err := image.Layers()
+	if err != nil || len(layers) != 1 {
+		t.Fatalf("%d layers, %v", len(layers), err)
+	}
+	content, err := layers[0].Uncompressed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	header, err := tar.NewReader(content).Next()
+	if err != nil || header.Name != "program" || header.Mode != 0o755 || header.Uid != 0 {
+		t.Errorf("first entry %+v, %v", header, err)
+	}
+}
