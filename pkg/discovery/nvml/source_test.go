@@ -59,25 +59,30 @@ func TestEveryMachineIsMeasuredAsItIs(t *testing.T) {
 			if diff := cmp.Diff(want, matrix(facts.Hardware)); diff != "" {
 				t.Errorf("matrix (-want +got):\n%s", diff)
 			}
-			most := 0
-			for _, g := range m.gpus {
-				most = max(most, len(g.remote))
-			}
-			for i, gpu := range facts.Hardware.GPUs {
-				if numa := gpu.NUMANode; (m.numa[i] < 0) != (numa == nil) || numa != nil && int(*numa) != m.numa[i] {
-					t.Errorf("GPU %d: NUMA node %v, want %d", i, numa, m.numa[i])
-				}
-				if int(gpu.NVLinks) != most || gpu.PCI.Root == "" || len(gpu.PCI.Switches) != 1 {
-					t.Errorf("GPU %d: %d links, PCI %+v", i, gpu.NVLinks, gpu.PCI)
-				}
-				if len(m.gpus[i].remote) > 0 && int(gpu.NVLinkMBps) != m.gpus[i].mbps {
-					t.Errorf("GPU %d: %d MB/s a link, want %d", i, gpu.NVLinkMBps, m.gpus[i].mbps)
-				}
-			}
+			checkGPUs(t, m, facts.Hardware.GPUs)
 			if len(facts.Unhealthy) > 0 {
 				t.Errorf("unhealthy: %+v", facts.Unhealthy)
 			}
 		})
+	}
+}
+
+func checkGPUs(t *testing.T, m *machine, gpus []v1alpha1.GPU) {
+	t.Helper()
+	most := 0
+	for _, g := range m.gpus {
+		most = max(most, len(g.remote))
+	}
+	for i, gpu := range gpus {
+		if numa := gpu.NUMANode; (m.numa[i] < 0) != (numa == nil) || numa != nil && int(*numa) != m.numa[i] {
+			t.Errorf("GPU %d: NUMA node %v, want %d", i, numa, m.numa[i])
+		}
+		if int(gpu.NVLinks) != most || gpu.PCI.Root == "" || len(gpu.PCI.Switches) != 1 {
+			t.Errorf("GPU %d: %d links, PCI %+v", i, gpu.NVLinks, gpu.PCI)
+		}
+		if len(m.gpus[i].remote) > 0 && int(gpu.NVLinkMBps) != m.gpus[i].mbps {
+			t.Errorf("GPU %d: %d MB/s a link, want %d", i, gpu.NVLinkMBps, m.gpus[i].mbps)
+		}
 	}
 }
 

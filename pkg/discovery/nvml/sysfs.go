@@ -66,7 +66,10 @@ func place(sys fs.FS, address string) *v1alpha1.PCI {
 // GPU's memory is a node of its own sysfs names that one, and the CPUs near the device tell.
 func numaNode(sys fs.FS, address string) *int32 {
 	node, err := strconv.Atoi(read(sys, path.Join(pciDevices, address, "numa_node")))
-	if err == nil && node >= 0 && read(sys, path.Join(numaNodes, fmt.Sprintf("node%d", node), "cpulist")) != "" {
+	if err != nil {
+		return nil
+	}
+	if node >= 0 && read(sys, path.Join(numaNodes, fmt.Sprintf("node%d", node), "cpulist")) != "" {
 		return new(int32(node))
 	}
 	cpu, ok := firstCPU(read(sys, path.Join(pciDevices, address, "local_cpulist")))
@@ -74,7 +77,7 @@ func numaNode(sys fs.FS, address string) *int32 {
 		return nil
 	}
 	nodes, err := fs.Glob(sys, path.Join(numaNodes, "node[0-9]*"))
-	if err != nil || err == nil && node < 0 && len(nodes) > 1 {
+	if err != nil || node < 0 && len(nodes) > 1 {
 		return nil // all CPUs are near a device of no node
 	}
 	for _, dir := range nodes {
