@@ -5,7 +5,6 @@ package clusterview
 
 import (
 	"slices"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -45,25 +44,23 @@ func (b *budget) has(pod *v1.Pod) bool {
 	return !counted && b.selector.Matches(labels.Set(pod.Labels))
 }
 
-// Violated names the budgets of which these units take more than is allowed.
-func Violated(units []Unit) []string {
-	var names []string
-	drawn := map[*policyv1.PodDisruptionBudget]int{}
-	for _, unit := range units {
-		for _, object := range unit.Budgets {
-			parsed := budgetsOf([]*policyv1.PodDisruptionBudget{object})[object.Namespace]
-			for _, pod := range unit.Pods {
-				if len(parsed) == 1 && parsed[0].has(pod) {
-					drawn[object]++
-				}
-			}
+// Violated names the budgets of which these units, by position, take more than
+// is allowed.
+func (e Eviction) Violated(chosen []int) []string {
+	names, drawn := map[*placement.Budget]string{}, map[*placement.Budget]int{}
+	for _, v := range chosen {
+		for i, draw := range e.Victims[v].Draws {
+			object := e.Units[v].Budgets[i]
+			names[draw.Budget] = object.Namespace + "/" + object.Name
+			drawn[draw.Budget] += draw.Pods
 		}
 	}
-	for object, pods := range drawn {
-		if pods > max(0, int(object.Status.DisruptionsAllowed)) {
-			names = append(names, object.Namespace+"/"+object.Name)
+	var violated []string
+	for budget, pods := range drawn {
+		if pods > max(0, budget.Allowed) {
+			violated = append(violated, names[budget])
 		}
 	}
-	slices.SortFunc(names, strings.Compare)
-	return names
+	slices.Sort(violated)
+	return violated
 }

@@ -53,7 +53,7 @@ func RolesOf(pods []*v1.Pod) []Role {
 		if i < 0 {
 			i = len(roles)
 			shapes = append(shapes, s)
-			roles = append(roles, Role{Name: s.Type, Type: s.Type, Request: requestOf(pod)})
+			roles = append(roles, Role{Name: s.Type, Type: s.Type, Request: RequestOf(pod)})
 		}
 		roles[i].Pods = append(roles[i].Pods, pod)
 	}
@@ -135,9 +135,7 @@ func shapeOf(pod *v1.Pod) shape {
 }
 
 // RequestOf is what a pod asks for, by resource.
-func RequestOf(pod *v1.Pod) map[string]int64 { return requestOf(pod) }
-
-func requestOf(pod *v1.Pod) map[string]int64 {
+func RequestOf(pod *v1.Pod) map[string]int64 {
 	request := map[string]int64{podsResource: 1}
 	for name, quantity := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
 		if value := valueOf(string(name), quantity); value > 0 {

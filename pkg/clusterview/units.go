@@ -38,7 +38,7 @@ type Unit struct {
 	// Spare: the gang goes on without it.
 	Spare bool
 	Pods  []*v1.Pod
-	// Budgets that have a say over its pods.
+	// Budgets that have a say over its pods, as in the victim's draws.
 	Budgets []*policyv1.PodDisruptionBudget
 }
 

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
+	"github.com/tutti-project/tutti/pkg/placement"
 )
 
 func ranked(role string, n int) []resident {
@@ -75,11 +76,11 @@ func TestBudgetsCountWhatUnitsTakeTogether(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			var units []Unit
+			c := collector{budgets: budgetsOf([]*policyv1.PodDisruptionBudget{tc.budget})}
 			for _, m := range ranked("worker", 2) {
-				units = append(units, Unit{Pods: []*v1.Pod{m.pod}, Budgets: []*policyv1.PodDisruptionBudget{tc.budget}})
+				c.add(Unit{}, []resident{m}, placement.Cost{})
 			}
-			if diff := cmp.Diff(tc.want, Violated(units)); diff != "" {
+			if diff := cmp.Diff(tc.want, c.out.Violated([]int{0, 1})); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})

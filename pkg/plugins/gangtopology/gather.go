@@ -94,8 +94,9 @@ func (p *Plugin) gather(ctx context.Context, info fwk.PodGroupInfo, nodes []fwk.
 		g.barred = append(g.barred, map[int]string{})
 		g.problem.Roles = append(g.problem.Roles, placement.Role{
 			Name: role.Name, Pods: len(role.Pods), Minimum: minimum, Request: request,
-			Eligible: p.eligible(ctx, role, g.hosts, g.barred[i]),
-			Uniform:  uniform && role.AsksForDevices(), Kind: g.kindOf(role, running), Serves: role.Type == serverType,
+			Eligible: p.eligible(ctx, role, g.hosts.Tree, func(host int) string { return g.barred[i][host] },
+				func(host int) (fwk.NodeInfo, error) { return g.hosts.Info(host), nil }),
+			Uniform: uniform && role.AsksForDevices(), Kind: g.kindOf(role, running), Serves: role.Type == serverType,
 		})
 	}
 	return g, nil

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tutti-project/tutti/pkg/clusterview"
 	"github.com/tutti-project/tutti/pkg/placement"
+	"github.com/tutti-project/tutti/pkg/topology"
 )
 
 // planKey is where the plan lies in the state of a pod-group cycle.
@@ -172,20 +173,24 @@ func (g gathered) nodes(placed map[types.UID]pin) []fwk.NodeInfo {
 
 // eligible asks the profile's own PreFilter and Filter plugins whether a pod
 // of a role may stand on a host, lazily: PreFilter runs at the first question.
-// Siblings are not counted here; the rehearsal does that, and bars the hosts on
-// which they were in the way.
-func (p *Plugin) eligible(ctx context.Context, role clusterview.Role, hosts clusterview.Hosts, barred map[int]string) func(int) (bool, string) {
+// Siblings are not counted here; the rehearsal does that. barred says beforehand
+// why a host will not do, or nothing; infoOf is the host's node to ask about.
+func (p *Plugin) eligible(ctx context.Context, role clusterview.Role, tree *topology.Tree, barred func(int) string, infoOf func(int) (fwk.NodeInfo, error)) func(int) (bool, string) {
 	var probe *probe
 	return func(host int) (bool, string) {
-		if in := role.Within; in != nil && hosts.Tree.DomainOf(host, hosts.Tree.Domain(*in).Level) != *in {
+		if in := role.Within; in != nil && tree.DomainOf(host, tree.Domain(*in).Level) != *in {
 			return false, "not where the pod's slice runs"
 		}
-		if why, ok := barred[host]; ok {
+		if why := barred(host); why != "" {
 			return false, why
 		}
 		if probe == nil {
 			probe = p.newProbe(ctx, role.Pods[0])
 		}
-		return probe.ask(ctx, hosts.Info(host))
+		info, err := infoOf(host)
+		if err != nil {
+			return false, err.Error()
+		}
+		return probe.ask(ctx, info)
 	}
 }

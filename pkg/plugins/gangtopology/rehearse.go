@@ -82,23 +82,25 @@ func (p *Plugin) settle(ctx context.Context, g *gathered, order []*v1.Pod) (deci
 	return decision, nil, decision.Explain(g.problem), nil
 }
 
-func (p *Plugin) rehearse(ctx context.Context, g *gathered, order []*v1.Pod, plan map[types.UID]pin) (map[types.UID]pin, *stuck, error) {
-	r := &rehearsal{plugin: p, g: g, lister: p.handle.MutableSnapshotSharedLister(), level: g.problem.Constraint.Required,
+func (p *Plugin) rehearse(ctx context.Context, g *gathered, order []*v1.Pod, plan map[types.UID]pin) (settled map[types.UID]pin, s *stuck, err error) {
+	r := &rehearsal{plugin: p, g: g, level: g.problem.Constraint.Required,
 		left: make([]int, len(g.roles)), placed: make([]int, len(g.roles)), full: make([]bool, len(g.roles))}
 	if c := g.problem.Constraint; c.SliceSize > 1 {
 		r.level = max(r.level, c.SliceLevel)
 	}
-	if err := r.lister.StartMutations(); err != nil {
-		return nil, nil, fmt.Errorf("copying the snapshot: %w", err)
-	}
-	settled, s, err := r.play(ctx, order, plan)
+	err = p.onCopy(func(snapshot fwk.MutableSnapshotSharedLister) error {
+		r.lister = snapshot
+		defer r.undoAll()
+		settled, s, err = r.play(ctx, order, plan)
+		return err
+	})
+	return settled, s, err
+}
+
+func (r *rehearsal) undoAll() {
 	for _, undo := range slices.Backward(r.undo) {
 		undo()
 	}
-	if err := r.lister.EndMutations(); err != nil {
-		return nil, nil, fmt.Errorf("dropping the copy of the snapshot: %w", err)
-	}
-	return settled, s, err
 }
 
 func (r *rehearsal) play(ctx context.Context, order []*v1.Pod, plan map[types.UID]pin) (map[types.UID]pin, *stuck, error) {

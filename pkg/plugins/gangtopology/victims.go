@@ -6,7 +6,6 @@ package gangtopology
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/tutti-project/tutti/pkg/clusterview"
 	"github.com/tutti-project/tutti/pkg/placement"
@@ -113,26 +113,14 @@ func withoutParts(set []int, victims []placement.Victim) []int {
 }
 
 func (p *Plugin) eligibleWithout(ctx context.Context, c contest, r int) func(int) (bool, string) {
-	var probe *probe
-	role := c.roles[r]
 	nodes := p.handle.MutableSnapshotSharedLister().NodeInfos()
-	return func(host int) (bool, string) {
-		name := c.hosts.Tree.HostName(host)
-		if in := role.Within; in != nil && c.hosts.Tree.DomainOf(host, c.hosts.Tree.Domain(*in).Level) != *in {
-			return false, "not where the pod's slice runs"
+	hopeless := func(host int) string {
+		if c.hopeless != nil && c.hopeless(c.hosts.Tree.HostName(host)) {
+			return "no eviction helps"
 		}
-		if c.hopeless != nil && c.hopeless(name) {
-			return false, "no eviction helps"
-		}
-		if probe == nil {
-			probe = p.newProbe(ctx, role.Pods[0])
-		}
-		info, err := nodes.Get(name)
-		if err != nil {
-			return false, err.Error()
-		}
-		return probe.ask(ctx, info)
+		return ""
 	}
+	return p.eligible(ctx, c.roles[r], c.hosts.Tree, hopeless, func(host int) (fwk.NodeInfo, error) { return nodes.Get(c.hosts.Tree.HostName(host)) })
 }
 
 // prove plays the plan through without the victims alone. What stands on a host
@@ -185,20 +173,25 @@ func (p *Plugin) holds(ctx context.Context, c contest, eviction clusterview.Evic
 
 // without does something on a copy of the snapshot that lacks these pods.
 func (p *Plugin) without(ctx context.Context, pods []*v1.Pod, do func()) error {
-	lister := p.handle.MutableSnapshotSharedLister()
-	if err := lister.StartMutations(); err != nil {
-		return fmt.Errorf("copying the snapshot: %w", err)
-	}
-	err := func() error {
+	return p.onCopy(func(snapshot fwk.MutableSnapshotSharedLister) error {
 		for _, pod := range pods {
-			if err := lister.RemovePod(klog.FromContext(ctx), pod, pod.Spec.NodeName); err != nil {
+			if err := snapshot.RemovePod(klog.FromContext(ctx), pod, pod.Spec.NodeName); err != nil {
 				return fmt.Errorf("taking pod %s/%s out of the copy of the snapshot: %w", pod.Namespace, pod.Name, err)
 			}
 		}
 		do()
 		return nil
-	}()
-	if end := lister.EndMutations(); end != nil && err == nil {
+	})
+}
+
+// onCopy works on a copy of the snapshot, which is dropped afterwards.
+func (p *Plugin) onCopy(work func(fwk.MutableSnapshotSharedLister) error) error {
+	snapshot := p.handle.MutableSnapshotSharedLister()
+	if err := snapshot.StartMutations(); err != nil {
+		return fmt.Errorf("copying the snapshot: %w", err)
+	}
+	err := work(snapshot)
+	if end := snapshot.EndMutations(); end != nil && err == nil {
 		err = fmt.Errorf("dropping the copy of the snapshot: %w", end)
 	}
 	return err
@@ -238,7 +231,7 @@ func (p *Plugin) commit(c contest, eviction clusterview.Eviction, chosen []int, 
 		return m
 	}
 	m.message = fmt.Sprintf("evicting %s to start in %s", strings.Join(names, ", "), domain)
-	if violated := clusterview.Violated(m.units); len(violated) > 0 {
+	if violated := eviction.Violated(chosen); len(violated) > 0 {
 		m.message += "; this goes beyond disruption budget " + strings.Join(violated, ", ") + ", there is no other way"
 	}
 	p.evictor.evict(order{preemptor: c.what, uid: c.uid, priority: c.priority, pods: c.pods, units: m.units, victims: victims, wake: c.wake, until: until})
@@ -246,7 +239,7 @@ func (p *Plugin) commit(c contest, eviction clusterview.Eviction, chosen []int, 
 }
 
 func (c contest) assign(decision placement.Decision) map[types.UID]pin {
-	return maps.Clone(gathered{hosts: c.hosts, roles: c.roles}.assign(decision))
+	return gathered{hosts: c.hosts, roles: c.roles}.assign(decision)
 }
 
 // gangOf is what a gang must keep, as the snapshot has it.
