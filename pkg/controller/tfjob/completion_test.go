@@ -43,25 +43,17 @@ func TestB17TheMainContainersEndCanBeTheReplicas(t *testing.T) {
 func TestSidecarsOfFinishedReplicasAreCleanedUp(t *testing.T) {
 	w := newWorld(t)
 	w.put(resJobs, makeJob(replicas(worker, 2), allWorkers, cleaning("Running"), annotated("tutti.dev/completion", "main-container")))
-	look := func() {
-		t.Helper()
-		w.deliverAll()
-		if err := w.reconcile(); err != nil {
-			t.Fatal(err)
-		}
-		w.deliverAll()
-	}
-	look()
+	w.look()
 	w.setPhase("j-worker-0", running)
 	w.setPhase("j-worker-1", running, exited(0))
 	w.remove(resPods, "j-worker-1") // by an autoscaler, say, before anybody looks
-	look()
+	w.look()
 	if got := w.job().Status.ReplicaStatuses[worker]; got.SucceededIndexes != "1" || w.objects[resPods]["j-worker-1"] != nil {
 		t.Errorf("status %+v, pods %v", got, w.podNames())
 	}
 	w.setPhase("j-worker-0", corev1.PodRunning, exited(0))
-	look()
-	look()
+	w.look()
+	w.look()
 	if w.job().Status.State != kubeflowv1.JobSucceeded || w.objects[resPods]["j-worker-0"].GetDeletionTimestamp() == nil {
 		t.Errorf("state %s, pod %v", w.job().Status.State, w.objects[resPods]["j-worker-0"])
 	}

@@ -335,22 +335,14 @@ func TestB06PodsThatSomebodyDeletes(t *testing.T) {
 				tc.opt(job)
 			}
 			w.put(resJobs, job)
-			look := func() {
-				t.Helper()
-				w.deliverAll()
-				if err := w.reconcile(); err != nil {
-					t.Fatal(err)
-				}
-				w.deliverAll()
-			}
-			look()
+			w.look()
 			for _, pod := range w.podNames() {
 				w.setPhase(pod, running)
 			}
-			look()
+			w.look()
 			before := w.job().Status.DeepCopy()
 			w.setPhase("j-worker-54", running, terminating)
-			look()
+			w.look()
 			if diff := cmp.Diff(before.Conditions, w.job().Status.Conditions); diff != "" {
 				t.Errorf("while it goes (-before +after):\n%s", diff)
 			}
@@ -359,7 +351,7 @@ func TestB06PodsThatSomebodyDeletes(t *testing.T) {
 			}
 			w.setPhase("j-worker-54", tc.phase, terminating, reason(tc.reason))
 			w.remove(resPods, "j-worker-54")
-			look() // its end and its departure are seen at once
+			w.look() // its end and its departure are seen at once
 			if got := w.job().Status.State; got != tc.want || len(w.podNames()) != tc.pods {
 				t.Errorf("state is %s and there are %d pods, want %s and %d", got, len(w.podNames()), tc.want, tc.pods)
 			}

@@ -54,29 +54,21 @@ func TestB08APodOnALostNode(t *testing.T) {
 			w := newWorld(t)
 			w.controller.options.ForceDeleteLost = tc.after
 			w.put(resJobs, makeJob(replicas(worker, 2, tc.policy), allWorkers))
-			look := func() {
-				t.Helper()
-				w.deliverAll()
-				if err := w.reconcile(); err != nil {
-					t.Fatal(err)
-				}
-				w.deliverAll()
-			}
-			look()
+			w.look()
 			w.setPhase("j-worker-1", running)
 			if tc.node != nil {
 				w.objects["nodes"] = map[string]apiObject{"node-1": tc.node}
 			}
 			w.setPhase("j-worker-0", tc.phase, goingSince(w.clock))
 			old := w.objects[resPods]["j-worker-0"].GetUID()
-			look()
+			w.look()
 			w.events.lines = nil
 			if w.after == 0 && tc.event != "" {
 				t.Fatal("it is not looked at again")
 			}
 			w.clock = w.clock.Add(10 * time.Minute)
 			for range 5 {
-				look()
+				w.look()
 			}
 			told := slices.DeleteFunc(slices.Clone(w.events.lines), func(line string) bool {
 				return !strings.Contains(line, "j-worker-0") || strings.Contains(line, "Create")

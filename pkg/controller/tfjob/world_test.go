@@ -327,6 +327,16 @@ func (w *world) deliverAll() {
 	}
 }
 
+// look has the controller see all there is, act, and see what came of it.
+func (w *world) look() {
+	w.t.Helper()
+	w.deliverAll()
+	if err := w.reconcile(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.deliverAll()
+}
+
 func (w *world) job() *kubeflowv1.TFJob {
 	job, ok := w.objects[resJobs]["j"].(*kubeflowv1.TFJob)
 	if !ok {
