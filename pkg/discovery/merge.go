@@ -38,8 +38,11 @@ func Merge(all ...Facts) Facts {
 	return merged
 }
 
-// claimDriver is the DRA driver whose device names are "gpu-" and the minor number.
-const claimDriver = "gpu.nvidia.com/gpu-"
+// ClaimDriver is the DRA driver of GPUs.
+const ClaimDriver = "gpu.nvidia.com"
+
+// ClaimedGPU begins the ids of whole GPUs that are given by claims; the minor number follows.
+const ClaimedGPU = ClaimDriver + "/gpu-"
 
 // Free are the UUIDs of the whole GPUs that a pod could get now, in order of index. A GPU that is
 // shared, cut into instances or unhealthy is none; nor is one that the kubelet does not offer.
@@ -85,7 +88,7 @@ func (f Facts) onlyClaims() bool {
 		return false
 	}
 	for _, given := range f.Devices.Given {
-		if slices.ContainsFunc(given.IDs, func(id string) bool { return strings.HasPrefix(id, claimDriver) }) {
+		if slices.ContainsFunc(given.IDs, func(id string) bool { return strings.HasPrefix(id, ClaimedGPU) }) {
 			return true
 		}
 	}
@@ -97,7 +100,7 @@ func (f Facts) uuid(id string) string {
 	if uuid, _, ok := strings.Cut(id, "::"); ok {
 		return uuid
 	}
-	if minor, ok := strings.CutPrefix(id, claimDriver); ok {
+	if minor, ok := strings.CutPrefix(id, ClaimedGPU); ok {
 		for _, uuid := range slices.Sorted(maps.Keys(f.Minors)) {
 			if strconv.Itoa(f.Minors[uuid]) == minor {
 				return uuid

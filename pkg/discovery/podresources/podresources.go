@@ -31,8 +31,6 @@ const (
 	maxAnswer = 16 << 20
 	// maxPause between attempts to reach a kubelet that is away.
 	maxPause = 15 * time.Second
-
-	claimDriver = "gpu.nvidia.com"
 )
 
 // Source asks a kubelet. It keeps one connection, which finds the kubelet again after its restarts.
@@ -135,8 +133,8 @@ func (s *Source) ids(devices *podresourcesv1.ContainerDevices) []string {
 func claimed(container *podresourcesv1.ContainerResources) (ids []string) {
 	for _, dynamic := range container.GetDynamicResources() {
 		for _, resource := range dynamic.GetClaimResources() {
-			if resource.GetDriverName() == claimDriver {
-				ids = append(ids, claimDriver+"/"+resource.GetDeviceName())
+			if resource.GetDriverName() == discovery.ClaimDriver {
+				ids = append(ids, discovery.ClaimDriver+"/"+resource.GetDeviceName())
 			}
 		}
 	}
@@ -152,7 +150,7 @@ func sortOut(found *discovery.Devices, id string) []string {
 		found.Instances = append(found.Instances, id)
 	case strings.HasPrefix(id, "GPU-"):
 		return []string{id}
-	case !strings.HasPrefix(id, claimDriver+"/gpu-"):
+	case !strings.HasPrefix(id, discovery.ClaimedGPU):
 		found.Unknown = append(found.Unknown, id)
 	}
 	return nil
