@@ -158,7 +158,7 @@ verify: tools ## Check that generated code, go.mod files and formatting are up t
 .PHONY: lint
 lint: bin/golangci-lint ## Run the linters.
 	bin/golangci-lint run --allow-parallel-runners ./...
-	cd hack/tools && ../../bin/golangci-lint run --allow-parallel-runners --config ../../.golangci.yaml ./controlplane ./versions
+	cd hack/tools && ../../bin/golangci-lint run --allow-parallel-runners --config ../../.golangci.yaml ./...
 
 ##@ Change
 

@@ -40,11 +40,17 @@ func TestArchiveHoldsTheProgramAndDependsOnNothingElse(t *testing.T) {
 		t.Error("the archive changes with the program's time")
 	}
 
-	manifest, err := tarball.LoadManifest(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(archives[0])), nil })
+	checkImage(t, filepath.Join(folder, "out", "image.tar"))
+}
+
+// checkImage: one image with two names, of one layer, that runs the program.
+func checkImage(t *testing.T, archive string) {
+	t.Helper()
+	manifest, err := tarball.LoadManifest(func() (io.ReadCloser, error) { return os.Open(archive) })
 	if err != nil || len(manifest) != 1 || len(manifest[0].RepoTags) != 2 {
 		t.Fatalf("manifest %+v, %v; want one image with two names", manifest, err)
 	}
-	image, err := tarball.ImageFromPath(filepath.Join(folder, "out", "image.tar"), nil)
+	image, err := tarball.ImageFromPath(archive, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +65,13 @@ func TestArchiveHoldsTheProgramAndDependsOnNothingElse(t *testing.T) {
 	if err != nil || len(layers) != 1 {
 		t.Fatalf("%d layers, %v", len(layers), err)
 	}
-	content, err := layers[0].Uncompressed()
+	checkEntry(t, layers[0])
+}
+
+// checkEntry: the layer begins with the program, which is root's.
+func checkEntry(t *testing.T, layer v1.Layer) {
+	t.Helper()
+	content, err := layer.Uncompressed()
 	if err != nil {
 		t.Fatal(err)
 	}
