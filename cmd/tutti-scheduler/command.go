@@ -20,12 +20,14 @@ import (
 	"k8s.io/component-base/version/verflag"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+
+	"github.com/tutti-project/tutti/pkg/engine"
 )
 
 // newCommand is kube-scheduler's command around Tutti's own setup: that of
 // cmd/kube-scheduler/app has no hook between configuration and engine.
 func newCommand() *cobra.Command {
-	if err := setGates(); err != nil {
+	if err := engine.SetGates(); err != nil {
 		panic(err) // a gate that this engine does not have: the build is wrong
 	}
 	opts := options.NewOptions()

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Tutti Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package engine
 
 import (
 	"slices"
@@ -16,10 +16,10 @@ import (
 
 func defaults(t *testing.T) *schedulerconfig.KubeSchedulerConfiguration {
 	t.Helper()
-	if err := setGates(); err != nil {
+	if err := SetGates(); err != nil {
 		t.Fatal(err)
 	}
-	config, err := defaultConfiguration()
+	config, err := DefaultConfiguration()
 	if err != nil {
 		t.Fatal(err)
 	}

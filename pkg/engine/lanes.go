@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Tutti Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package engine
 
 import (
 	"net/http"

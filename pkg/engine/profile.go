@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Tutti Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package engine
 
 import (
 	"fmt"
@@ -23,9 +23,9 @@ const (
 	defaultBurst = 2000
 )
 
-// defaultConfiguration is what serves without --config: one profile, and a
+// DefaultConfiguration is what serves without --config: one profile, and a
 // lease of its own.
-func defaultConfiguration() (*schedulerconfig.KubeSchedulerConfiguration, error) {
+func DefaultConfiguration() (*schedulerconfig.KubeSchedulerConfiguration, error) {
 	config, err := latest.Default()
 	if err != nil {
 		return nil, fmt.Errorf("making the default configuration: %w", err)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Tutti Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package engine
 
 import (
 	"fmt"
@@ -26,15 +26,16 @@ var gates = map[string]bool{
 	string(features.NominatedNodeNameForExpectation): false,
 }
 
-func setGates() error {
+// SetGates sets them. It comes before anything else of the engine.
+func SetGates() error {
 	if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(gates); err != nil {
 		return fmt.Errorf("setting feature gates: %w", err)
 	}
 	return nil
 }
 
-// checkGates refuses a command line that took them back.
-func checkGates() error {
+// CheckGates refuses a command line that took them back.
+func CheckGates() error {
 	for name, want := range gates {
 		if utilfeature.DefaultFeatureGate.Enabled(featuregate.Feature(name)) != want {
 			return fmt.Errorf("--feature-gates: tutti-scheduler needs %s=%t; leave it out", name, want)

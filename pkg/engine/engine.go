@@ -1,0 +1,184 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package engine is the scheduler as one value: kube-scheduler's engine, with
+// Tutti's plugin in it and Tutti's projection between it and the API server.
+// cmd/tutti-scheduler runs it on a cluster, pkg/whatif on a picture of one.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+	schedulerserverconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
+	"k8s.io/kubernetes/pkg/scheduler"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
+	podgroupclient "sigs.k8s.io/scheduler-plugins/pkg/generated/clientset/versioned"
+	podgroupinformers "sigs.k8s.io/scheduler-plugins/pkg/generated/informers/externalversions"
+
+	"github.com/tutti-project/tutti/pkg/apis/tutti"
+	"github.com/tutti-project/tutti/pkg/plugins/gangtopology"
+	"github.com/tutti-project/tutti/pkg/projection"
+)
+
+// statusWriters is how many PodGroup statuses are written at a time.
+const statusWriters = 4
+
+// New makes the scheduler from a configuration, as cmd/kube-scheduler/app does,
+// with the projection between the API server and the engine. It starts the
+// projection's own informers; the engine's start when it runs. SetGates comes
+// first in the process.
+func New(ctx context.Context, config *schedulerserverconfig.Config, opts ...scheduler.Option) (*schedulerserverconfig.CompletedConfig, *scheduler.Scheduler, error) {
+	if err := checkServed(ctx, config.Client.Discovery()); err != nil {
+		return nil, nil, err
+	}
+	gangSchedulers, err := completeProfiles(config.ComponentConfig.Profiles)
+	if err != nil {
+		return nil, nil, err
+	}
+	status, err := project(ctx, config, gangSchedulers)
+	if err != nil {
+		return nil, nil, err
+	}
+	completed := config.Complete()
+	registry := frameworkruntime.Registry{gangtopology.Name: gangtopology.Factory(status.Set, newRecorder(ctx, completed.Client))}
+	sched, err := scheduler.New(ctx, completed.Client, completed.InformerFactory, completed.DynInformerFactory,
+		func(name string) events.EventRecorderLogger { return completed.EventBroadcaster.NewRecorder(name) },
+		append([]scheduler.Option{
+			scheduler.WithComponentConfigVersion(completed.ComponentConfig.TypeMeta.APIVersion),
+			scheduler.WithKubeConfig(completed.KubeConfig),
+			scheduler.WithProfiles(completed.ComponentConfig.Profiles...),
+			scheduler.WithPercentageOfNodesToScore(completed.ComponentConfig.PercentageOfNodesToScore),
+			scheduler.WithFrameworkOutOfTreeRegistry(registry),
+			scheduler.WithPodMaxBackoffSeconds(completed.ComponentConfig.PodMaxBackoffSeconds),
+			scheduler.WithPodInitialBackoffSeconds(completed.ComponentConfig.PodInitialBackoffSeconds),
+			scheduler.WithPodMaxInUnschedulablePodsDuration(completed.PodMaxInUnschedulablePodsDuration),
+			scheduler.WithExtenders(completed.ComponentConfig.Extenders...),
+			scheduler.WithParallelism(completed.ComponentConfig.Parallelism),
+		}, opts...)...)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making the scheduler: %w", err)
+	}
+	return &completed, sched, nil
+}
+
+// newRecorder records the events of gangs.
+func newRecorder(ctx context.Context, client kubernetes.Interface) record.EventRecorder {
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events(metav1.NamespaceAll)})
+	return broadcaster.NewRecorder(scheme.Scheme, v1.EventSource{Component: tutti.SchedulerName})
+}
+
+// checkServed asks the API server what it has.
+func checkServed(ctx context.Context, client discovery.DiscoveryInterface) error {
+	if err := turnOffUnserved(client, klog.FromContext(ctx)); err != nil {
+		return err
+	}
+	served, err := isServed(client, projection.PodGroupResource)
+	if err != nil {
+		return err
+	}
+	if !served {
+		return errors.New("the API server does not serve podgroups of scheduling.x-k8s.io/v1alpha1: install Tutti's CRDs first (kubectl apply --server-side -k manifests/crds)")
+	}
+	return nil
+}
+
+// project puts the projection between config's client and informers and the
+// API server.
+func project(ctx context.Context, config *schedulerserverconfig.Config, gangSchedulers sets.Set[string]) (*projection.StatusWriter, error) {
+	laned := rest.CopyConfig(config.KubeConfig)
+	laned.Wrap(newLanes().wrap)
+	client, err := kubernetes.NewForConfig(rest.AddUserAgent(laned, "scheduler"))
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	eventClient, err := kubernetes.NewForConfig(laned)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for events: %w", err)
+	}
+	// The leader election's recorder belongs to the broadcaster made with it.
+	config.EventBroadcaster.StartRecordingToSink(ctx.Done())
+	config.EventBroadcaster = events.NewEventBroadcasterAdapterWithContext(ctx, eventClient)
+	dynamicClient, err := dynamic.NewForConfig(config.KubeConfig)
+	if err != nil {
+		return nil, fmt.Errorf("making a dynamic client: %w", err)
+	}
+	projector := projection.NewProjector()
+	status := projection.NewStatusWriter(dynamicClient)
+	config.Client = &projection.Client{Interface: client, Projector: projector}
+	name, err := cache.NewInformerName(tutti.SchedulerName)
+	if err != nil {
+		return nil, fmt.Errorf("naming the informers: %w", err)
+	}
+	config.InformerFactory = scheduler.NewInformerFactory(config.Client, 0, name)
+	pods := config.InformerFactory.Core().V1().Pods().Informer()
+	if err := pods.SetTransform(projection.PodTransform(gangSchedulers)); err != nil {
+		return nil, fmt.Errorf("setting the pods' transform: %w", err)
+	}
+	config.InformerFactory.InformerFor(&schedulingv1beta1.PodGroup{},
+		func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return projector.Informer() })
+	if err := projector.WatchPods(pods); err != nil {
+		return nil, err
+	}
+	if err := startSources(ctx, config.KubeConfig, projector, status); err != nil {
+		return nil, err
+	}
+	go projector.Run(ctx)
+	go status.Run(ctx, statusWriters)
+	return status, nil
+}
+
+// startSources starts the informers that only the projection reads.
+func startSources(ctx context.Context, kubeConfig *rest.Config, projector *projection.Projector, status *projection.StatusWriter) error {
+	groupClient, err := podgroupclient.NewForConfig(kubeConfig)
+	if err != nil {
+		return fmt.Errorf("making a client for pod groups: %w", err)
+	}
+	groupFactory := podgroupinformers.NewSharedInformerFactory(groupClient, 0)
+	groups := groupFactory.Scheduling().V1alpha1().PodGroups().Informer()
+	if err := projector.WatchPodGroups(groups); err != nil {
+		return err
+	}
+	if _, err := groups.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(obj any) {
+		if group, ok := obj.(*v1alpha1.PodGroup); ok {
+			status.Forget(group.UID)
+		}
+	}}); err != nil {
+		return fmt.Errorf("watching pod groups: %w", err)
+	}
+	metadataClient, err := metadata.NewForConfig(kubeConfig)
+	if err != nil {
+		return fmt.Errorf("making a metadata client: %w", err)
+	}
+	succeeded := metadatainformer.NewFilteredMetadataInformer(metadataClient, v1.SchemeGroupVersion.WithResource("pods"),
+		metav1.NamespaceAll, 0, cache.Indexers{}, func(list *metav1.ListOptions) {
+			list.LabelSelector = v1alpha1.PodGroupLabel
+			list.FieldSelector = "status.phase=" + string(v1.PodSucceeded)
+		}).Informer()
+	if err := projector.WatchSucceeded(succeeded); err != nil {
+		return err
+	}
+	groupFactory.Start(ctx.Done())
+	go succeeded.RunWithContext(ctx)
+	return nil
+}
