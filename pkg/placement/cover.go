@@ -3,7 +3,11 @@
 
 package placement
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/tutti-project/tutti/pkg/topology"
+)
 
 // cover narrows a domain down to the hosts of as few sub-domains as hold the
 // gang, level by level, or from the preferred level on if there is one below.
@@ -79,20 +83,26 @@ func (pl *plan) hasSlots(host int) bool {
 // within lists the domains of the narrower tier that lie in the chosen ones.
 func (pl *plan) within(t int, chosen []int, narrower int) []int {
 	n := 0
-	each := func(visit func(first, last int)) {
-		for _, k := range chosen {
-			d := pl.tiers[t].domains[k]
-			visit(pl.domainAt(narrower, d.First), pl.domainAt(narrower, d.Last-1))
-		}
+	for _, k := range chosen {
+		first, last := pl.domainsIn(narrower, pl.tiers[t].domains[k])
+		n += last - first
 	}
-	each(func(first, last int) { n += last - first + 1 })
 	parts := make([]int, 0, n)
-	each(func(first, last int) {
-		for i := first; i <= last; i++ {
+	for _, k := range chosen {
+		for i, last := pl.domainsIn(narrower, pl.tiers[t].domains[k]); i < last; i++ {
 			parts = append(parts, i)
 		}
-	})
+	}
 	return parts
+}
+
+// domainsIn are the tier's domains that lie in a wider one, from first on and
+// before last. A cluster without hosts has none.
+func (pl *plan) domainsIn(t int, d topology.Domain) (first, last int) {
+	if d.First == d.Last {
+		return 0, 0
+	}
+	return pl.domainAt(t, d.First), pl.domainAt(t, d.Last-1) + 1
 }
 
 // fewest chooses, for each role by itself, the fewest parts whose sums hold it:

@@ -4,15 +4,10 @@
 package placement
 
 import (
-	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"testing"
-
-	"github.com/cockroachdb/datadriven"
 
 	"github.com/tutti-project/tutti/pkg/topology"
 )
@@ -27,89 +22,15 @@ func readBoard(name string) *topology.GPUs {
 	if err != nil {
 		panic(err)
 	}
-	text2, _, _ := strings.Cut(string(text), "----")
-	var links [][]topology.Link
-	var numa []int
-	var rates topology.Rates
-	for line := range strings.Lines(text2) {
-		if args, ok := strings.CutPrefix(line, "host "); ok {
-			_, parsed, _ := datadriven.ParseLine("host " + strings.TrimSpace(args))
-			for _, arg := range parsed {
-				into := map[string]*int{"nvlink": &rates.NVLink, "pcie": &rates.PCIe, "socket": &rates.Socket, "links": &rates.NVLinks}[arg.Key]
-				for _, value := range arg.Vals {
-					n, _ := strconv.Atoi(value)
-					if into == nil {
-						numa = append(numa, n)
-					} else {
-						*into = n
-					}
-				}
-			}
-			continue
-		}
-		if strings.HasPrefix(line, "#") || strings.TrimSpace(line) == "" {
-			continue
-		}
-		var row []topology.Link
-		for cell := range strings.FieldsSeq(line) {
-			link := topology.Link{}
-			if cell != "X" {
-				if link, err = topology.ParseLink(cell); err != nil {
-					panic(err)
-				}
-			}
-			row = append(row, link)
-		}
-		links = append(links, row)
+	f, err := topology.ParseHostFile(string(text))
+	if err != nil {
+		panic(err)
 	}
-	g, err := topology.NewGPUs(links, numa, rates)
+	g, err := f.GPUs()
 	if err != nil {
 		panic(err)
 	}
 	return g
-}
-
-// link reads what a scenario says of hosts' GPUs. What is free are the first
-// ones, unless it says which.
-func (s *scenario) link(t *testing.T, names, fields []string) {
-	g := HostGPUs{Model: readBoard(fields[0]), Resource: 3}
-	if s.gpus == nil {
-		s.gpus = make([]HostGPUs, len(s.free))
-	}
-	var free topology.Set
-	for _, field := range fields[1:] {
-		key, value, _ := strings.Cut(field, "=")
-		switch key {
-		case "picks":
-			g.PlannerPicks = value == "planner"
-		case "free":
-			for i := range strings.SplitSeq(value, ",") {
-				n, err := strconv.Atoi(i)
-				if err != nil {
-					t.Fatalf("bad GPU %q", i)
-				}
-				free |= 1 << n
-			}
-		default:
-			t.Fatalf("bad word %q", field)
-		}
-	}
-	for _, h := range s.hosts(t, names) {
-		g.Free = free
-		if free == 0 {
-			g.Free = 1<<max(0, s.free[h][3]) - 1
-		}
-		s.gpus[h] = g
-	}
-}
-
-// sets: "0,1 - 2,3", by rank.
-func sets(of []topology.Set) string {
-	var names []string
-	for _, set := range of {
-		names = append(names, cmp.Or(set.String(), "-"))
-	}
-	return strings.Join(names, " ")
 }
 
 // randomGPUs draws what is known of the hosts' GPUs. One in eight disagrees with

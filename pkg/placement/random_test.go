@@ -105,6 +105,24 @@ func TestPlanIsSafeOnLargerClusters(t *testing.T) {
 	t.Logf("%d fit, %d do not", fits, no)
 }
 
+// TestClustersWithoutHostsTakeNothing draws gangs of every kind for them.
+func TestClustersWithoutHostsTakeNothing(t *testing.T) {
+	for seed := range 1_000 {
+		p := randomProblem(rand.New(rand.NewPCG(uint64(seed), 53)).IntN)
+		p.Tree = topology.New([]topology.Level{{Name: "block", NodeLabels: []string{"block"}}, {Name: "rack", NodeLabels: []string{"rack"}}}, nil)
+		p.Free, p.Kinds, p.GPUs, p.Anchors = nil, nil, nil, nil
+		pods := 0
+		for _, role := range p.Roles {
+			pods += min(role.Minimum, role.Pods)
+		}
+		for _, d := range []Decision{Plan(p), NewPlanner(p.Tree, p.Resources, nil).Plan(p)} {
+			if d.Hosts != nil && pods > 0 || d.Bounded || d.Explain(p) == "" {
+				t.Fatalf("seed %d: %+v\n%s", seed, d, draw(p))
+			}
+		}
+	}
+}
+
 // jointly says whether some domain has room for each role alone, yet not for all.
 func jointly(p Problem, d Decision) bool {
 	for _, rj := range d.Rejections {

@@ -103,7 +103,7 @@ func compareCandidates(a, b candidate) int {
 func (pl *plan) candidates(need []int64, t int, scope topology.Domain) []candidate {
 	preferred := pl.tierOf[pl.p.Constraint.Preferred]
 	list := pl.marks.candidates[:0]
-	for k := pl.domainAt(t, scope.First); k <= pl.domainAt(t, scope.Last-1); k++ {
+	for k, last := pl.domainsIn(t, scope); k < last; k++ {
 		d := pl.tiers[t].domains[k]
 		if !pl.holdsAnchors(d) || !pl.sumsHold(need, t, k) {
 			continue

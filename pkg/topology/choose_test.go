@@ -8,20 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-
-	"github.com/cockroachdb/datadriven"
 )
-
-// board reads one of the fixtures.
-func board(t *testing.T, name string) *GPUs {
-	t.Helper()
-	var g *GPUs
-	datadriven.RunTest(t, "testdata/hosts/"+name, func(t *testing.T, d *datadriven.TestData) string {
-		g = readHost(t, d)
-		return describeHost(g)
-	})
-	return g
-}
 
 // TestAllReduceTimes holds the cost model's numbers: 2 (n-1)/n of 1 GB over the
 // ring bandwidth.
@@ -48,7 +35,7 @@ func TestAllReduceTimes(t *testing.T) {
 		{"gb200-tray", 0b1111, 1_666_666},   // 900 GB/s
 		{"h100-sxm-4", 0b1111, 3_333_333},   // three direct links of 6
 	} {
-		if got := board(t, tc.board).AllReduceNanos(tc.set); got != tc.want {
+		if got := readHost(t, "testdata/hosts/"+tc.board).AllReduceNanos(tc.set); got != tc.want {
 			t.Errorf("%s, GPUs %s: %d ns, want %d", tc.board, tc.set, got, tc.want)
 		}
 	}
@@ -78,7 +65,7 @@ func TestSetsOfABoard(t *testing.T) {
 		{"a quad of one NUMA node", "l40s-8", 0b11110111, []Ask{{4, numa}}, "[4,5,6,7]"},
 		{"three of the smaller rest", "l40s-8", 0b11110111, []Ask{{3, numa}}, "[0,1,2]"},
 	} {
-		g := board(t, tc.board)
+		g := readHost(t, "testdata/hosts/"+tc.board)
 		if got := fmt.Sprint(g.Choose(tc.free, tc.asks)); got != tc.want {
 			t.Errorf("%s: of %s on %s %s, want %s", tc.name, tc.free, tc.board, got, tc.want)
 		}

@@ -6,9 +6,8 @@ package topology
 import (
 	"fmt"
 	"maps"
-	"math/bits"
+	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -22,53 +21,27 @@ import (
 // and of every.
 func TestHosts(t *testing.T) {
 	datadriven.Walk(t, "testdata/hosts", func(t *testing.T, path string) {
-		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			return describeHost(readHost(t, d))
+		datadriven.RunTest(t, path, func(t *testing.T, _ *datadriven.TestData) string {
+			return describeHost(readHost(t, path))
 		})
 	})
 }
 
-func readHost(t *testing.T, d *datadriven.TestData) *GPUs {
-	var rates Rates
-	var numa []int
-	for _, arg := range d.CmdArgs {
-		into := map[string]*int{"nvlink": &rates.NVLink, "pcie": &rates.PCIe, "socket": &rates.Socket, "links": &rates.NVLinks}[arg.Key]
-		for _, value := range arg.Vals {
-			n, err := strconv.Atoi(value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if into == nil {
-				numa = append(numa, n)
-			} else {
-				*into = n
-			}
-		}
-	}
-	g, err := NewGPUs(readMatrix(t, d.Input), numa, rates)
+func readHost(t *testing.T, path string) *GPUs {
+	t.Helper()
+	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return g
-}
-
-func readMatrix(t *testing.T, text string) [][]Link {
-	var links [][]Link
-	for line := range strings.Lines(text) {
-		var row []Link
-		for cell := range strings.FieldsSeq(line) {
-			link := Link{}
-			if cell != "X" {
-				var err error
-				if link, err = ParseLink(cell); err != nil {
-					t.Fatal(err)
-				}
-			}
-			row = append(row, link)
-		}
-		links = append(links, row)
+	f, err := ParseHostFile(string(text))
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
 	}
-	return links
+	g, err := f.GPUs()
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return g
 }
 
 func describeHost(g *GPUs) string {
@@ -104,57 +77,64 @@ func TestRingsOfDGX1(t *testing.T) {
 		2: "0x12 1x16", 3: "0x48 2x8", 4: "0x62 2x8", 5: "0x32 2x24", 6: "2x28", 7: "2x8", 8: "4x1",
 	}
 	for board, want := range map[string]map[int]string{"dgx-1v": v100, "v100-vm": v100, "v100-vm-96": v100, "v100-third": v100, "dgx-1p": p100} {
-		datadriven.RunTest(t, "testdata/hosts/"+board, func(t *testing.T, d *datadriven.TestData) string {
-			g := readHost(t, d)
-			counts := map[int]map[int]int{}
-			for set := Set(1); set <= g.All(); set++ {
-				k := bits.OnesCount32(uint32(set))
-				if counts[k] == nil {
-					counts[k] = map[int]int{}
-				}
-				counts[k][g.ringsOf(set)]++
+		got := map[int]string{}
+		for k, sets := range setsByRings(readHost(t, "testdata/hosts/"+board)) {
+			var parts []string
+			for _, rings := range slices.Sorted(maps.Keys(sets)) {
+				parts = append(parts, fmt.Sprintf("%dx%d", rings, len(sets[rings])))
 			}
-			got := map[int]string{}
-			for k := 2; k <= g.Count(); k++ {
-				var parts []string
-				for _, rings := range slices.Sorted(maps.Keys(counts[k])) {
-					parts = append(parts, fmt.Sprintf("%dx%d", rings, counts[k][rings]))
-				}
-				got[k] = strings.Join(parts, " ")
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s: rings x sets by size (-want +got):\n%s", board, diff)
-			}
-			return describeHost(g)
-		})
+			got[k] = strings.Join(parts, " ")
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: rings x sets by size (-want +got):\n%s", board, diff)
+		}
 	}
 }
 
-// TestBestSetsOfDGX1 names the sets of four that hold rings at all.
-func TestBestSetsOfDGX1(t *testing.T) {
-	datadriven.RunTest(t, "testdata/hosts/dgx-1v", func(t *testing.T, d *datadriven.TestData) string {
-		g := readHost(t, d)
-		got := map[int][]string{}
-		for set := Set(1); set <= g.All(); set++ {
-			if rings := g.ringsOf(set); bits.OnesCount32(uint32(set)) == 4 && rings > 0 {
-				var name strings.Builder
-				for i := range g.Count() {
-					if set&(1<<i) != 0 {
-						name.WriteString(strconv.Itoa(i))
-					}
-				}
-				got[rings] = append(got[rings], name.String())
+// setsByRings lists the sets of every size that hold so many rings.
+func setsByRings(g *GPUs) map[int]map[int][]string {
+	sets := map[int]map[int][]string{}
+	for set := Set(1); set <= g.All(); set++ {
+		if k := set.Len(); k > 1 {
+			if sets[k] == nil {
+				sets[k] = map[int][]string{}
 			}
+			rings := g.ringsOf(set)
+			sets[k][rings] = append(sets[k][rings], strings.ReplaceAll(set.String(), ",", ""))
 		}
-		for _, names := range got {
+	}
+	for _, byRings := range sets {
+		for _, names := range byRings {
 			slices.Sort(names)
 		}
-		want := map[int][]string{4: {"0123", "4567"}, 2: {"0145", "0246", "0347", "1256", "1357", "2367"}}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("sets by rings (-want +got):\n%s", diff)
+	}
+	return sets
+}
+
+// TestSetsOfDGX1WithMostRings names them: two sets of four or six with as many
+// links are not worth the same.
+func TestSetsOfDGX1WithMostRings(t *testing.T) {
+	sets := setsByRings(readHost(t, "testdata/hosts/dgx-1v"))
+	for _, tc := range []struct {
+		size, rings int
+		want        string
+	}{
+		{2, 2, "03 04 12 15 23 47 56 67"},
+		{2, 1, "01 02 13 26 37 45 46 57"},
+		{3, 2, "012 013 023 123 456 457 467 567"}, // three of one quad
+		{4, 4, "0123 4567"},
+		{4, 2, "0145 0246 0347 1256 1357 2367"},
+		{6, 4, "012456 013457 023467 123567"},
+	} {
+		if got := strings.Join(sets[tc.size][tc.rings], " "); got != tc.want {
+			t.Errorf("sets of %d with %d rings: %s, want %s", tc.size, tc.rings, got, tc.want)
 		}
-		return describeHost(g)
-	})
+	}
+	for _, set := range sets[5][2] {
+		if quad := strings.Count(set, "0") + strings.Count(set, "1") + strings.Count(set, "2") + strings.Count(set, "3"); quad != 2 && quad != 3 {
+			t.Errorf("%s holds rings, but is four of a quad and one", set)
+		}
+	}
 }
 
 func TestMalformedHostsAreRefused(t *testing.T) {

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cockroachdb/datadriven"
-
 	"github.com/tutti-project/tutti/pkg/topology"
 )
 
@@ -48,48 +46,37 @@ func busID(index int) string { return fmt.Sprintf("00000000:%02X:00.0", index+1)
 func readMachine(t *testing.T, path string) *machine {
 	t.Helper()
 	m := &machine{sys: t.TempDir()}
-	datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-		values := map[string]int{}
-		for _, arg := range d.CmdArgs {
-			for _, value := range arg.Vals {
-				n, err := strconv.Atoi(value)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if values[arg.Key] = n; arg.Key == "numa" {
-					m.numa = append(m.numa, n)
-				}
-			}
-		}
-		for line := range strings.Lines(d.Input) {
-			m.cells = append(m.cells, strings.Fields(line))
-		}
-		m.connect(t, values["links"], values["nvlink"])
-		return d.Expected
-	})
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := topology.ParseHostFile(string(text))
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	m.numa = host.NUMA
+	m.connect(host)
 	m.mountSysfs(t)
 	return m
 }
 
-func (m *machine) connect(t *testing.T, links, mbps int) {
-	for i, row := range m.cells {
-		g := &gpu{machine: m, index: i, major: 8, mbps: mbps, wire: 4}
-		if mbps == 50000 {
+func (m *machine) connect(host topology.HostFile) {
+	for i, row := range host.Links {
+		g := &gpu{machine: m, index: i, major: 8, mbps: host.Rates.NVLink, wire: 4}
+		if g.mbps == 50000 {
 			g.major, g.wire = 10, 7
 		}
-		for j, cell := range row {
-			if i == j {
-				continue
-			}
-			link, err := topology.ParseLink(cell)
-			if err != nil {
-				t.Fatal(err)
+		cells := make([]string, len(row))
+		for j, link := range row {
+			if cells[j] = link.String(); i == j {
+				cells[j] = "X"
 			}
 			for range link.Bonded {
 				g.remote = append(g.remote, busID(j))
 			}
 		}
-		if len(g.remote) > links {
+		m.cells = append(m.cells, cells)
+		if links := host.Rates.NVLinks; len(g.remote) > links {
 			g.remote = make([]string, links)
 		}
 		m.gpus = append(m.gpus, g)
