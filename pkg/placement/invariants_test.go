@@ -186,6 +186,26 @@ func drawVictims(rng *rand.Rand, p *Problem) []Victim {
 	return victims
 }
 
+// evicted is the problem without the victims.
+func evicted(p Problem, victims []Victim, gone []int) Problem {
+	p.Free, p.GPUs = twinWithout(p, victims, gone), slices.Clone(p.GPUs)
+	for _, v := range gone {
+		for _, f := range victims[v].Frees {
+			p.GPUs[f.Host].Free |= f.GPUs
+		}
+	}
+	return p
+}
+
+func checkNoneIsSpared(t *testing.T, p Problem, victims []Victim, e Eviction) {
+	t.Helper()
+	for i, v := range e.Victims {
+		if others := slices.Delete(slices.Clone(e.Victims), i, i+1); Plan(evicted(p, victims, others)).Hosts != nil {
+			t.Errorf("%v are evicted, but victim %d can be spared", e.Victims, v)
+		}
+	}
+}
+
 // TestVictimsOnLargerClusters checks what needs no twin: that the placement keeps
 // all promises on what the victims leave, that nobody is evicted for a gang that
 // fits or that does not fit even then, and that no victim can be spared.
@@ -194,7 +214,7 @@ func TestVictimsOnLargerClusters(t *testing.T) {
 	if *long {
 		n = 20_000
 	}
-	evicted, least := 0, 0
+	needed, least := 0, 0
 	for seed := range n {
 		rng := rand.New(rand.NewPCG(uint64(seed), 59))
 		p := drawCluster(rng).problem()
@@ -202,32 +222,17 @@ func TestVictimsOnLargerClusters(t *testing.T) {
 		victims := drawVictims(rng, &p)
 		without := Plan(p)
 		d, e := PlanWithVictims(p, victims)
-		left := func(gone []int) Problem {
-			after := p
-			after.Free, after.GPUs = twinWithout(p, victims, gone), slices.Clone(p.GPUs)
-			for _, v := range gone {
-				for _, f := range victims[v].Frees {
-					after.GPUs[f.Host].Free |= f.GPUs
-				}
-			}
-			return after
-		}
 		switch {
 		case without.Hosts != nil && len(e.Victims) > 0:
 			t.Errorf("evicts %v for a gang that fits", e.Victims)
 		case d.Hosts == nil && len(e.Victims) > 0:
 			t.Errorf("evicts %v for a gang that does not fit even then", e.Victims)
 		case d.Hosts != nil:
-			checkPlaced(t, left(e.Victims), d)
+			checkPlaced(t, evicted(p, victims, e.Victims), d)
 		}
-		for i := range e.Victims {
-			spared := Plan(left(slices.Delete(slices.Clone(e.Victims), i, i+1)))
-			if spared.Hosts != nil {
-				t.Errorf("%v are evicted, but victim %d can be spared", e.Victims, e.Victims[i])
-			}
-		}
+		checkNoneIsSpared(t, p, victims, e)
 		if len(e.Victims) > 0 {
-			evicted++
+			needed++
 			if e.Least {
 				least++
 			}
@@ -236,8 +241,8 @@ func TestVictimsOnLargerClusters(t *testing.T) {
 			t.Fatalf("seed %d: %+v\n%s", seed, victims, draw(p))
 		}
 	}
-	t.Logf("%d of %d need victims, of which %d sets are proven least", evicted, n, least)
-	if evicted < n/20 {
+	t.Logf("%d of %d need victims, of which %d sets are proven least", needed, n, least)
+	if needed < n/20 {
 		t.Error("the problems are too one-sided to prove anything")
 	}
 }
