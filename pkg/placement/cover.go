@@ -11,32 +11,51 @@ import (
 
 // cover narrows a domain down to the hosts of as few sub-domains as hold the
 // gang, level by level, or from the preferred level on if there is one below.
-// It returns false if the domain does not hold the gang at all.
-func (pl *plan) cover(need []int64, t, k int) (span, bool) {
+// Where a packing was found on the way it is returned as well; its hosts are still
+// to be asked. ok is false if the domain does not hold the gang at all.
+func (pl *plan) cover(need []int64, t, k int) (hosts span, packed fill, ok bool) {
+	if hosts, packed, ok = pl.coverBySums(need, t, k); ok {
+		return hosts, packed, true
+	}
+	if !pl.holds(need, t, k) {
+		return span{}, nil, false
+	}
+	chosen := []int{k}
+	for next := pl.firstBelow(t); next < len(pl.tiers)-1; next++ {
+		chosen = pl.fewestJointly(need, next, pl.within(t, chosen, next))
+		t = next
+	}
+	return pl.hostsOf(t, chosen), nil, true
+}
+
+// firstBelow is the first tier that matters inside the domains of another one.
+func (pl *plan) firstBelow(t int) int { return max(t+1, pl.tierOf[pl.p.Constraint.Preferred]) }
+
+// coverBySums takes the sub-domains that the sums demand. If they hold all roles
+// at once, and no fewer could, that is what a longer search would find.
+func (pl *plan) coverBySums(need []int64, t, k int) (span, fill, bool) {
+	chosen := []int{k}
+	for next := pl.firstBelow(t); next < len(pl.tiers)-1; next++ {
+		parts := pl.within(t, chosen, next)
+		chosen = pl.fewest(need, next, parts)
+		if severalRoles(need) && len(chosen) > pl.spread(need, next, parts) {
+			return span{}, nil, false
+		}
+		t = next
+	}
+	hosts, packed := pl.hostsOf(t, chosen), make(fill, len(need))
+	_, ok := pl.room.quickly(need, hosts, packed, false)
+	return hosts, packed, ok
+}
+
+func severalRoles(need []int64) bool {
 	roles := 0
 	for _, n := range need {
 		if n > 0 {
 			roles++
 		}
 	}
-	chosen := []int{k}
-	if roles > 1 && !pl.holds(need, t, k) {
-		return span{}, false
-	}
-	next := t + 1
-	if preferred := pl.tierOf[pl.p.Constraint.Preferred]; preferred > next {
-		next = preferred
-	}
-	for ; next < len(pl.tiers)-1; next++ {
-		parts := pl.within(t, chosen, next)
-		if roles == 1 {
-			chosen = pl.fewest(need, next, parts)
-		} else {
-			chosen = pl.fewestJointly(need, next, parts)
-		}
-		t = next
-	}
-	return pl.hostsOf(t, chosen), true
+	return roles > 1
 }
 
 // holds says whether the k-th domain holds all roles at once. The sub-domains
@@ -58,7 +77,11 @@ func (pl *plan) hostsOf(t int, chosen []int) span {
 		d := pl.tiers[t].domains[chosen[0]]
 		return span{first: d.First, last: d.Last}
 	}
-	list := make([]int, 0, 64)
+	n := 0
+	for _, k := range chosen {
+		n += pl.tiers[t].domains[k].Last - pl.tiers[t].domains[k].First
+	}
+	list := make([]int, 0, n)
 	for _, k := range chosen {
 		d := pl.tiers[t].domains[k]
 		for h := d.First; h < d.Last; h++ {

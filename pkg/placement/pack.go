@@ -30,11 +30,14 @@ func (pl *plan) fits(need []int64, hosts span, steps *int) bool {
 	return f != nil
 }
 
-// pack places the gang on some of the hosts and asks for each that it uses. If
-// it fails, again says whether hosts were excluded on the way, so that another
-// choice of hosts may do.
-func (pl *plan) pack(need []int64, hosts span) (f fill, ok, again bool) {
+// pack places the gang on some of the hosts and asks for each that it uses; packed
+// is the packing done last, if that is one on these hosts. If it fails, again says
+// whether hosts were excluded on the way, so that another choice of hosts may do.
+func (pl *plan) pack(need []int64, hosts span, packed fill) (f fill, ok, again bool) {
 	before := pl.exclusionCount
+	if packed != nil && pl.mayUseAll(packed) {
+		return packed, true, false
+	}
 	f = make(fill, len(need))
 	if _, ok = pl.room.quickly(need, hosts, f, true); ok {
 		return f, true, false
@@ -55,4 +58,16 @@ func (pl *plan) pack(need []int64, hosts span) (f fill, ok, again bool) {
 	}
 	again = pl.exclusionCount > before
 	return f, !again, again
+}
+
+// mayUseAll asks for the hosts of a packing until one refuses.
+func (pl *plan) mayUseAll(f fill) bool {
+	for _, r := range pl.order {
+		for _, s := range f[r] {
+			if !pl.mayUse(r, s.host) {
+				return false
+			}
+		}
+	}
+	return true
 }

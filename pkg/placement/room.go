@@ -146,12 +146,13 @@ func (rm *room) add(role int, need int64, hosts span, f fill, ask bool) int64 {
 	if hosts.list == nil && rm.pl.inOrder(role, hosts, need) {
 		return rm.addInOrder(role, need, hosts, take)
 	}
-	keys := make([]key, 0, hosts.size())
+	keys := rm.pl.marks.keys[:0]
 	for h := range hosts.all() {
 		if rm.slots(role, h) > 0 {
 			keys = append(keys, rm.keyOf(role, h))
 		}
 	}
+	rm.pl.marks.keys = keys
 	return bestFit(keys, need, take)
 }
 

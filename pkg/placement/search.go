@@ -188,11 +188,11 @@ func (pl *plan) place(need []int64, t, k int) (fill, bool) {
 		return pl.placeSliced(need, t, k)
 	}
 	for pl.sumsHold(need, t, k) {
-		hosts, ok := pl.cover(need, t, k)
+		hosts, packed, ok := pl.cover(need, t, k)
 		if !ok {
 			return nil, false
 		}
-		f, ok, again := pl.pack(need, hosts)
+		f, ok, again := pl.pack(need, hosts, packed)
 		if ok || !again {
 			return f, ok
 		}

@@ -225,11 +225,11 @@ func (pl *plan) packPortions(portions []portion) (fill, bool) {
 		if !slices.ContainsFunc(portion.pods, func(n int64) bool { return n > 0 }) {
 			continue
 		}
-		hosts, ok := pl.cover(portion.pods, t, portion.domain)
+		hosts, packed, ok := pl.cover(portion.pods, t, portion.domain)
 		if !ok {
 			return nil, false
 		}
-		f, ok, _ := pl.pack(portion.pods, hosts)
+		f, ok, _ := pl.pack(portion.pods, hosts, packed)
 		if !ok {
 			return nil, false
 		}

@@ -67,6 +67,7 @@ type marks struct {
 	refused []refusal // by the hosts that were asked
 
 	candidates []candidate // memory for the list of one tier
+	keys       []key       // and of one packing
 }
 
 func newMarks(hosts int) marks { return marks{row: make([]int32, hosts)} }
