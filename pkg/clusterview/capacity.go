@@ -16,7 +16,7 @@ import (
 )
 
 // Planner returns the planner of the hosts last built, brought up to date with
-// the nodes that have changed. Its vectors have every resource that a role has
+// the nodes that have changed, and with what is known of their GPUs. Its vectors have every resource that a role has
 // asked for so far and every device that a host has: devices count even when
 // nobody asks for them, so that the planner can keep such hosts free.
 func (b *Builder) Planner(hosts Hosts, roles []Role) *placement.Planner {
@@ -32,6 +32,7 @@ func (b *Builder) Planner(hosts Hosts, roles []Role) *placement.Planner {
 			addDevices(names, hosts.Info(host))
 		}
 	}
+	b.stale = append(b.stale, b.gpus.stale(hosts.Tree)...)
 	for _, host := range b.stale {
 		addDevices(names, hosts.Info(host))
 	}
@@ -41,17 +42,25 @@ func (b *Builder) Planner(hosts Hosts, roles []Role) *placement.Planner {
 	}
 	if b.planner == nil || len(names) > known {
 		b.names = slices.Sorted(maps.Keys(names))
-		b.planner = placement.NewPlanner(hosts.Tree, b.names, freeOf(hosts, b.names))
-		for host := range hosts.at {
+		free := freeOf(hosts, b.names)
+		gpus := make([]placement.HostGPUs, len(free))
+		for host := range free {
+			gpus[host] = b.gpus.of(hosts.Info(host), free[host], b.names)
+		}
+		b.planner = placement.NewPlanner(hosts.Tree, b.names, free)
+		for host := range free {
 			b.planner.SetKind(host, kindOf(hosts.Info(host)))
+			b.planner.SetGPUs(host, gpus[host])
 		}
 		b.stale = b.stale[:0]
 	}
 	for _, host := range b.stale {
 		free := make([]int64, len(b.names))
 		fillFree(free, hosts.Info(host), b.names)
+		gpus := b.gpus.of(hosts.Info(host), free, b.names)
 		b.planner.SetFree(host, free)
 		b.planner.SetKind(host, kindOf(hosts.Info(host)))
+		b.planner.SetGPUs(host, gpus)
 	}
 	b.stale = b.stale[:0]
 	return b.planner

@@ -95,15 +95,12 @@ func unknownLevel(tree *topology.Tree, key, value string) error {
 const ownAnnotations = "tutti.dev/"
 
 // known refuses what nothing here would honour: a key that is none of Tutti's
-// though it looks like one, and links between GPUs, which no host is known by.
+// though it looks like one.
 func known(annotations map[string]string) error {
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		if strings.HasPrefix(key, ownAnnotations) && !slices.Contains(tutti.GangAnnotations, key) {
 			return fmt.Errorf("annotation %s is unknown; those of a gang are %s", key, strings.Join(tutti.GangAnnotations, ", "))
 		}
-	}
-	if link, asked := annotations[tutti.GPULinkAnnotation]; asked && link != "any" {
-		return fmt.Errorf("annotation %s: %q cannot be promised, since the links between the GPUs of a node are not known; only any is allowed", tutti.GPULinkAnnotation, link)
 	}
 	return nil
 }

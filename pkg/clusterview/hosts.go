@@ -4,6 +4,8 @@
 package clusterview
 
 import (
+	"time"
+
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -39,10 +41,18 @@ type Builder struct {
 
 	planner *placement.Planner
 	names   []string // of the planner's resources, sorted
+
+	gpus insides
 }
 
 // NewBuilder makes a Builder for levels from wide to narrow.
 func NewBuilder(levels []topology.Level) *Builder { return &Builder{levels: levels} }
+
+// Follow has planners know of the nodes' GPUs what topologies say at the time when
+// a planner is asked for. Without it nothing is known of them.
+func (b *Builder) Follow(topologies *Topologies, now func() time.Time) {
+	b.gpus.topologies, b.gpus.now = topologies, now
+}
 
 // Build takes the nodes of one snapshot. It looks at the generation of each and
 // at no more where that is the same: O(nodes log nodes) only after a change
@@ -103,4 +113,5 @@ func (b *Builder) rebuild(infos []fwk.NodeInfo) {
 		b.generations[i] = infos[i].GetGeneration()
 	}
 	b.planner, b.stale = nil, nil
+	b.gpus.keep(b.tree)
 }

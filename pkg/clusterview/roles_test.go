@@ -147,7 +147,6 @@ func TestConstraintOf(t *testing.T) {
 		"a misspelt key":            {map[string]string{"tutti.dev/required-topolgy": "rack"}, placement.Constraint{}, `annotation tutti.dev/required-topolgy is unknown; those of a gang are tutti.dev/required-topology, `},
 		"another's key":             {map[string]string{"example.com/required-topolgy": "rack"}, placement.Constraint{}, ""},
 		"any link":                  {map[string]string{tutti.GPULinkAnnotation: "any"}, placement.Constraint{}, ""},
-		"a link":                    {map[string]string{tutti.GPULinkAnnotation: "nvlink"}, placement.Constraint{}, `annotation tutti.dev/gpu-link: "nvlink" cannot be promised`},
 		"slices":                    {map[string]string{tutti.SliceSizeAnnotation: "4", tutti.SliceTopologyAnnotation: "rack"}, placement.Constraint{SliceSize: 4, SliceLevel: 1}, ""},
 		"slices of no level":        {map[string]string{tutti.SliceSizeAnnotation: "4"}, placement.Constraint{}, `annotation tutti.dev/slice-size: "4" is given without tutti.dev/slice-topology, the level that a slice is to be in; the levels are cluster, rack, host`},
 		"slices of no size":         {map[string]string{tutti.SliceTopologyAnnotation: "rack"}, placement.Constraint{}, `annotation tutti.dev/slice-topology: "rack" is given without tutti.dev/slice-size`},

@@ -59,8 +59,12 @@ func New(ctx context.Context, config *schedulerserverconfig.Config, opts ...sche
 	if err != nil {
 		return nil, nil, err
 	}
+	topologies, err := watchTopologies(ctx, config)
+	if err != nil {
+		return nil, nil, err
+	}
 	completed := config.Complete()
-	registry := frameworkruntime.Registry{gangtopology.Name: gangtopology.Factory(status.Set, newRecorder(ctx, completed.Client))}
+	registry := frameworkruntime.Registry{gangtopology.Name: gangtopology.Factory(status.Set, newRecorder(ctx, completed.Client), topologies)}
 	sched, err := scheduler.New(ctx, completed.Client, completed.InformerFactory, completed.DynInformerFactory,
 		func(name string) events.EventRecorderLogger { return completed.EventBroadcaster.NewRecorder(name) },
 		append([]scheduler.Option{

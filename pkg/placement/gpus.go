@@ -16,10 +16,14 @@ type HostGPUs struct {
 	Model    *topology.GPUs // nil for unknown; hosts alike share one
 	Resource int            // the entry of the vectors that counts them
 	Free     topology.Set   // healthy, and given to no pod
+	// Healthy are those that pods hold as well: what may come free.
+	Healthy topology.Set
 	// PlannerPicks: pods get the GPUs that the decision names. Else the device
 	// plugin gives them any, so that links are promised only where all sets that
 	// it could pick have them.
 	PlannerPicks bool
+	// Unknown says, for people, why there is no model.
+	Unknown string
 }
 
 // unlike says whether it matters which GPUs a pod gets.
@@ -69,7 +73,7 @@ func (g HostGPUs) linked(role *Role, free []int64, beside []topology.Ask, limit 
 // SetGPUs says what is known of a host's GPUs from now on. O(levels).
 func (c *Planner) SetGPUs(host int, gpus HostGPUs) {
 	if c.gpus == nil {
-		if gpus.Model == nil {
+		if gpus == (HostGPUs{}) {
 			return
 		}
 		c.gpus = make([]HostGPUs, len(c.free))
@@ -92,7 +96,20 @@ func (c *Planner) GPUs(host int) HostGPUs {
 func (pl *plan) gpusOn(host int) HostGPUs {
 	g := pl.GPUs(host)
 	if change, ok := pl.assumed[host]; ok {
+		g = g.after(change, pl.free[host])
+	}
+	return g
+}
+
+// after is what is known when the change has come, of a host that had this free.
+// Where nobody says which GPUs come free, and the device plugin picks, any may
+// have that are healthy.
+func (g HostGPUs) after(change Change, free []int64) HostGPUs {
+	switch {
+	case change.GPUs != 0 || g.Model == nil || g.PlannerPicks:
 		g.Free = change.GPUs
+	case change.Free[g.Resource] > free[g.Resource]:
+		g.Free = g.Healthy
 	}
 	return g
 }

@@ -14,9 +14,10 @@ import (
 type LinkShortage struct {
 	Hosts int // so many, of which Host is the first
 	Host  int
-	Known bool // what links Host has
-	Size  int  // GPUs that one pod asks for
-	Free  int  // GPUs of Host that are free
+	Known bool   // what links Host has
+	Why   string // they are not known, if that is
+	Size  int    // GPUs that one pod asks for
+	Free  int    // GPUs of Host that are free
 	Link  topology.Demand
 	// Picked: the planner would pick the GPUs, and finds none; else the device
 	// plugin may pick such as will not do.
@@ -40,7 +41,7 @@ func (pl *plan) linksLacking(role, t, k int) *LinkShortage {
 			g := pl.gpusOn(h)
 			known := g.known(pl.freeOn(h)) && g.Resource == s.gpu
 			found = &LinkShortage{
-				Host: h, Known: known, Size: int(s.request[s.gpu]), Free: int(pl.room.free(h)[s.gpu]), Link: s.link,
+				Host: h, Known: known, Why: g.Unknown, Size: int(s.request[s.gpu]), Free: int(pl.room.free(h)[s.gpu]), Link: s.link,
 				Picked: g.PlannerPicks || known && g.Free.Len() == int(s.request[s.gpu]),
 			}
 		}
@@ -59,6 +60,9 @@ func (l LinkShortage) reason(p Problem) string {
 	switch {
 	case !l.Known:
 		text = fmt.Sprintf("it is not known how the GPUs of %s are linked", name)
+		if l.Why != "" {
+			text += ": " + l.Why
+		}
 	case l.Picked && l.Free == l.Size:
 		text = fmt.Sprintf("%d free GPUs on %s are not %s", l.Size, name, joined)
 	case l.Picked:

@@ -96,8 +96,7 @@ func (c *Planner) kindsFor(p *Problem, role *Role) []int {
 		slots := s.slots()
 		for _, change := range p.Changes {
 			if c.isOfKind(change.Host, kind) {
-				gpus := c.GPUs(change.Host)
-				gpus.Free = change.GPUs
+				gpus := c.GPUs(change.Host).after(change, c.free[change.Host])
 				slots += s.slotsOn(change.Free, gpus) - s.keys[change.Host].slots()
 			}
 		}

@@ -30,8 +30,9 @@ type Problem struct {
 type Change struct {
 	Host int
 	Free []int64 // [resource]
-	// GPUs are the free ones, if those of the host are known. GPUs that disagree
-	// with Free make them unknown.
+	// GPUs are the free ones, if those of the host are known: none stands for
+	// all that may be, where the device plugin picks. GPUs that disagree with Free
+	// make them unknown.
 	GPUs topology.Set
 }
 

@@ -266,6 +266,9 @@ func (s *victimSearch) planWithout(gone []int, finished bool) Decision {
 			for d, n := range f.Free {
 				s.over[f.Host][d] += n
 			}
+			if of := s.planner.GPUs(f.Host); f.GPUs == 0 && !of.PlannerPicks {
+				f.GPUs = of.Healthy // one of these: which is not known
+			}
 			if f.GPUs != 0 {
 				if gpus == nil {
 					gpus = make(map[int]topology.Set)

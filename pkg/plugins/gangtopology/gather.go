@@ -54,6 +54,11 @@ func (p *Plugin) gather(ctx context.Context, info fwk.PodGroupInfo, nodes []fwk.
 	if err != nil {
 		return g, err
 	}
+	link, err := clusterview.LinkOf(g.group.Annotations)
+	if err != nil {
+		return g, err
+	}
+	p.linked.asks(g.key, link > 0)
 	roleMinimums, err := clusterview.RoleMinimumsOf(g.group.Annotations)
 	if err != nil {
 		return g, err
@@ -92,8 +97,9 @@ func (p *Plugin) gather(ctx context.Context, info fwk.PodGroupInfo, nodes []fwk.
 		}
 		g.intricate = g.intricate || role.MeetsSiblings()
 		g.barred = append(g.barred, map[int]string{})
+		demand, gpu := role.Demand(link, g.problem.Resources)
 		g.problem.Roles = append(g.problem.Roles, placement.Role{
-			Name: role.Name, Pods: len(role.Pods), Minimum: minimum, Request: request,
+			Name: role.Name, Pods: len(role.Pods), Minimum: minimum, Request: request, Link: demand, GPU: gpu,
 			Eligible: p.eligible(ctx, role, g.hosts.Tree, func(host int) string { return g.barred[i][host] },
 				func(host int) (fwk.NodeInfo, error) { return g.hosts.Info(host), nil }),
 			Uniform: uniform && role.AsksForDevices(), Kind: g.kindOf(role, running), Serves: role.Type == serverType,

@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	policylisters "k8s.io/client-go/listers/policy/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -47,6 +48,7 @@ type Plugin struct {
 	rooms   *rooms
 	evictor *evictor
 	budgets policylisters.PodDisruptionBudgetLister
+	linked  *linked
 	// whatIf is the plan that the engine plays through for PodGroupPostFilter.
 	whatIf *plan
 }
@@ -65,8 +67,9 @@ var (
 	_ fwk.PostFilterPlugin         = &Plugin{}
 )
 
-// Factory makes the plugin for the scheduler's registry.
-func Factory(verdict Verdict, events record.EventRecorder) frameworkruntime.PluginFactory {
+// Factory makes the plugin for the scheduler's registry. topologies informs of
+// NodeTopology objects; nil where the API server has none.
+func Factory(verdict Verdict, events record.EventRecorder, topologies cache.SharedIndexInformer) frameworkruntime.PluginFactory {
 	return func(ctx context.Context, object runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		args, err := argsFrom(object)
 		if err != nil {
@@ -87,6 +90,14 @@ func Factory(verdict Verdict, events record.EventRecorder) frameworkruntime.Plug
 			budgets: handle.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister(),
 		}
 		p.rooms = newRooms(whole, p.gate.clock)
+		p.linked = &linked{gate: p.gate}
+		if topologies != nil {
+			known, err := p.watchTopologies(topologies)
+			if err != nil {
+				return nil, err
+			}
+			p.builder.Follow(known, p.gate.clock.Now)
+		}
 		registerMetrics()
 		if err := p.watch(handle.SharedInformerFactory().Core().V1().Pods().Informer()); err != nil {
 			return nil, err
