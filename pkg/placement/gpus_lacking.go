@@ -12,13 +12,13 @@ import (
 // LinkShortage tells of hosts that have what a pod asks for, but whose GPUs lack
 // the links that it demands or are not known to have them.
 type LinkShortage struct {
-	Hosts int // so many, of which Host is the first
-	Host  int
-	Known bool   // what links Host has
-	Why   string // they are not known, if that is
-	Size  int    // GPUs that one pod asks for
-	Free  int    // GPUs of Host that are free
-	Link  topology.Demand
+	Lack    int // so many lack them
+	Unknown int // of so many it is not known
+	Host    int // the first that lacks them, or if none does, of which it is not known
+	Why     string
+	Size    int // GPUs that one pod asks for
+	Free    int // GPUs of Host that are free
+	Link    topology.Demand
 	// Picked: the planner would pick the GPUs, and finds none; else the device
 	// plugin may pick such as will not do.
 	Picked bool
@@ -31,23 +31,31 @@ func (pl *plan) linksLacking(role, t, k int) *LinkShortage {
 	if s.link == 0 {
 		return nil
 	}
-	var found *LinkShortage
+	found := LinkShortage{Size: int(s.request[s.gpu]), Link: s.link}
 	for h := range pl.hostsOf(t, []int{k}).all() {
 		if !pl.isOfKind(h, pl.kinds[role]) || pl.marks.asked[role][h] == ineligible ||
 			pl.slotsIn(pl.room.free(h), role) == 0 || pl.room.slots(role, h) > 0 {
 			continue
 		}
-		if found == nil {
-			g := pl.gpusOn(h)
-			known := g.known(pl.freeOn(h)) && g.Resource == s.gpu
-			found = &LinkShortage{
-				Host: h, Known: known, Why: g.Unknown, Size: int(s.request[s.gpu]), Free: int(pl.room.free(h)[s.gpu]), Link: s.link,
-				Picked: g.PlannerPicks || known && g.Free.Len() == int(s.request[s.gpu]),
-			}
+		g := pl.gpusOn(h)
+		switch known := g.known(pl.freeOn(h)) && g.Resource == s.gpu; {
+		case !known && found.Unknown == 0 && found.Lack == 0:
+			found.Host, found.Why = h, g.Unknown
+			fallthrough
+		case !known:
+			found.Unknown++
+		case found.Lack == 0:
+			found.Host, found.Free = h, int(pl.room.free(h)[s.gpu])
+			found.Picked = g.PlannerPicks || g.Free.Len() == found.Size
+			fallthrough
+		default:
+			found.Lack++
 		}
-		found.Hosts++
 	}
-	return found
+	if found.Lack+found.Unknown == 0 {
+		return nil
+	}
+	return &found
 }
 
 // reason: "2 free GPUs on n3 are not NVLink-connected".
@@ -58,11 +66,15 @@ func (l LinkShortage) reason(p Problem) string {
 	}
 	text := ""
 	switch {
-	case !l.Known:
+	case l.Lack == 0:
 		text = fmt.Sprintf("it is not known how the GPUs of %s are linked", name)
 		if l.Why != "" {
 			text += ": " + l.Why
 		}
+		if l.Unknown > 1 {
+			text += "; nor of " + count(l.Unknown-1, "other host")
+		}
+		return text
 	case l.Picked && l.Free == l.Size:
 		text = fmt.Sprintf("%d free GPUs on %s are not %s", l.Size, name, joined)
 	case l.Picked:
@@ -70,8 +82,11 @@ func (l LinkShortage) reason(p Problem) string {
 	default:
 		text = fmt.Sprintf("the device plugin may pick %d of the free GPUs on %s that are not %s", l.Size, name, joined)
 	}
-	if l.Hosts > 1 {
-		text += ", and likewise " + count(l.Hosts-1, "other host")
+	if l.Lack > 1 {
+		text += ", and likewise on " + count(l.Lack-1, "other host")
+	}
+	if l.Unknown > 0 {
+		text += "; of " + count(l.Unknown, "host") + " it is not known"
 	}
 	return text
 }
