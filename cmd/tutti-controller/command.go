@@ -4,13 +4,9 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"runtime/debug"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -19,6 +15,8 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/term"
 	"k8s.io/klog/v2"
+
+	"github.com/tutti-project/tutti/pkg/program"
 )
 
 // Variables of the environment that upstream's operator reads; installations set them already.
@@ -45,7 +43,7 @@ per replica, tells every pod its peers in TF_CONFIG, and keeps the job's status.
 The environment variable ` + domainVariable + ` is the DNS domain appended to host names in TF_CONFIG. Flags of
 training-operator are accepted; those that have no meaning here are named in a warning.`,
 		Args:    cobra.NoArgs,
-		Version: version(debug.ReadBuildInfo()),
+		Version: program.Version(),
 		// main reports errors; how to call the program helps with errors in the flags only.
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -60,7 +58,7 @@ training-operator are accepted; those that have no meaning here are named in a w
 			if err := errors.Join(options.translate(), options.validate()); err != nil {
 				return err
 			}
-			return run(untilSignal(command.Context()), options)
+			return run(program.UntilSignal(command.Context()), options)
 		},
 	}
 	for _, set := range flags.FlagSets {
@@ -72,30 +70,4 @@ training-operator are accepted; those that have no meaning here are named in a w
 		return fmt.Errorf("%w\nSee '%s --help'", err, c.CommandPath())
 	})
 	return command
-}
-
-// version is that of the module that was built, and of the libraries that talk to the API server.
-func version(build *debug.BuildInfo, ok bool) string {
-	if !ok {
-		return "unknown"
-	}
-	for _, module := range build.Deps {
-		if module.Path == "k8s.io/client-go" {
-			if module.Replace != nil {
-				module = module.Replace
-			}
-			return build.Main.Version + ", client-go " + module.Version
-		}
-	}
-	return build.Main.Version
-}
-
-// untilSignal ends with the first SIGTERM or SIGINT; a second one ends the process.
-func untilSignal(ctx context.Context) context.Context {
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	ctx, restore := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
-	context.AfterFunc(ctx, restore)
-	return ctx
 }

@@ -15,6 +15,7 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"github.com/tutti-project/tutti/pkg/apis/tutti"
+	"github.com/tutti-project/tutti/pkg/program"
 )
 
 type options struct {
@@ -34,11 +35,7 @@ type options struct {
 	leaseNamespace string
 	leaseName      string
 
-	healthAddress  string
-	metricsAddress string
-	metricsSecure  bool
-	certFile       string
-	keyFile        string
+	serving program.Serving
 
 	// As upstream's flags say it; see translate.
 	schemes       []string
@@ -66,9 +63,7 @@ func defaultOptions() *options {
 		leaderElect:    true,
 		leaseNamespace: "tutti-system",
 		leaseName:      "tutti-controller",
-		healthAddress:  ":8081",
-		metricsAddress: ":8080",
-		metricsSecure:  true,
+		serving:        program.DefaultServing(),
 	}
 }
 
@@ -98,15 +93,7 @@ func (o *options) flags() cliflag.NamedFlagSets {
 	leader.StringVar(&o.leaseNamespace, "leader-election-namespace", o.leaseNamespace, "The namespace of the lease.")
 	leader.StringVar(&o.leaseName, "leader-election-id", o.leaseName, "The name of the lease.")
 
-	serving := sets.FlagSet("serving")
-	serving.StringVar(&o.healthAddress, "health-probe-bind-address", o.healthAddress, "Where /healthz and /readyz are served. Empty or 0 turns them off.")
-	serving.StringVar(&o.metricsAddress, "metrics-bind-address", o.metricsAddress, "Where /metrics is served. Empty or 0 turns it off.")
-	serving.BoolVar(&o.metricsSecure, "metrics-secure", o.metricsSecure,
-		"Serve /metrics encrypted, and only to those whom the API server lets get that path. False serves it plain to everybody.")
-	serving.StringVar(&o.certFile, "metrics-cert-file", o.certFile,
-		"File with the certificate for /metrics; it may be renewed at any time. Empty means one that the process signs itself.")
-	serving.StringVar(&o.keyFile, "metrics-key-file", o.keyFile, "File with the key of that certificate.")
-
+	o.serving.AddFlags(sets.FlagSet("serving"))
 	o.upstreamFlags(sets.FlagSet("training-operator"))
 	return sets
 }
@@ -137,8 +124,5 @@ func (o *options) validate() error {
 	if o.leaderElect && (o.leaseNamespace == "" || o.leaseName == "") {
 		wrong("--leader-elect needs --leader-election-namespace and --leader-election-id")
 	}
-	if (o.certFile == "") != (o.keyFile == "") {
-		wrong("--metrics-cert-file and --metrics-key-file need each other")
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, o.serving.Validate())...)
 }

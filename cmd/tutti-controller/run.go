@@ -6,6 +6,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -58,11 +59,17 @@ func run(ctx context.Context, o *options) error {
 		return err
 	}
 	watchdog := newWatchdog()
-	if err := serveProbes(ctx, o, controller.HasSynced, watchdog); err != nil {
+	synced := func() error {
+		if !controller.HasSynced() {
+			return errors.New("the caches are being filled")
+		}
+		return nil
+	}
+	if err := o.serving.ServeProbes(ctx, watchdog.Check, synced); err != nil {
 		return err
 	}
 	tfjob.RegisterMetrics(cmp.Or(o.namespace, metav1.NamespaceDefault))
-	if err := serveMetrics(ctx, o, config); err != nil {
+	if err := o.serving.ServeMetrics(ctx, config, "tutti-controller"); err != nil {
 		return err
 	}
 	controller.Start(ctx)

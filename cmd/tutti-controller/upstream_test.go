@@ -34,7 +34,7 @@ func TestFlagsOfTrainingOperatorAreAccepted(t *testing.T) {
 		threads, burst                                    int
 	}
 	read := func(o *options) settings {
-		return settings{o.schedulerName, o.podGroupAPI, o.namespace, o.metricsAddress, o.healthAddress, o.leaseName, o.threads, o.burst}
+		return settings{o.schedulerName, o.podGroupAPI, o.namespace, o.serving.MetricsAddress, o.serving.HealthAddress, o.leaseName, o.threads, o.burst}
 	}
 	for name, tc := range map[string]struct {
 		args []string

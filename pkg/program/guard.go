@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Tutti Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package program
 
 import (
 	"crypto/tls"
@@ -67,10 +67,10 @@ func guarded(handler http.Handler, authn authenticator.Request, authz authorizer
 }
 
 // encrypted is how metrics are served. HTTP/2 is left out: no scraper needs it.
-func encrypted(o *options) (*tls.Config, error) {
+func (s *Serving) encrypted(name string) (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
-	if o.certFile == "" {
-		own, err := selfSigned()
+	if s.CertFile == "" {
+		own, err := selfSigned(name)
 		if err != nil {
 			return nil, fmt.Errorf("signing a certificate for metrics: %w", err)
 		}
@@ -79,7 +79,7 @@ func encrypted(o *options) (*tls.Config, error) {
 	}
 	// Read anew for each connection, since such files are renewed.
 	load := func() (*tls.Certificate, error) {
-		pair, err := tls.LoadX509KeyPair(o.certFile, o.keyFile)
+		pair, err := tls.LoadX509KeyPair(s.CertFile, s.KeyFile)
 		return &pair, err
 	}
 	if _, err := load(); err != nil {
@@ -89,8 +89,8 @@ func encrypted(o *options) (*tls.Config, error) {
 	return config, nil
 }
 
-func selfSigned() (tls.Certificate, error) {
-	pem, key, err := cert.GenerateSelfSignedCertKey("tutti-controller", nil, []string{"localhost"})
+func selfSigned(name string) (tls.Certificate, error) {
+	pem, key, err := cert.GenerateSelfSignedCertKey(name, nil, []string{"localhost"})
 	if err != nil {
 		return tls.Certificate{}, err
 	}
