@@ -42,7 +42,12 @@ type Facts struct {
 	Minors map[string]int
 	// Devices are what the kubelet may give and has given.
 	Devices *Devices
+	// Told is what others say of the GPUs, by which an agent finds out that it does not see all.
+	Told *Told
 }
+
+// Told is what others say of a node's GPUs.
+type Told struct{ GPUs int }
 
 // Devices are those of the kubelet. Ids of whole GPUs are UUIDs; what is no whole GPU has no links
 // of its own and is kept apart.

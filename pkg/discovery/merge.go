@@ -27,6 +27,9 @@ func Merge(all ...Facts) Facts {
 		if merged.Minors == nil {
 			merged.Minors = facts.Minors
 		}
+		if merged.Told == nil {
+			merged.Told = facts.Told
+		}
 		for _, gpu := range facts.Unhealthy {
 			same := func(u v1alpha1.UnhealthyGPU) bool { return u.UUID == gpu.UUID }
 			if !slices.ContainsFunc(merged.Unhealthy, same) {
@@ -136,6 +139,32 @@ func (f Facts) Unplaced() []string {
 	}
 	slices.Sort(unplaced)
 	return slices.Compact(unplaced)
+}
+
+// Held are the whole GPUs of the node that pods hold, in order of index, by pod.
+func (f Facts) Held() []v1alpha1.GivenGPUs {
+	if f.Hardware == nil || f.Devices == nil {
+		return nil
+	}
+	var held []v1alpha1.GivenGPUs
+	for _, given := range f.Devices.Given {
+		ids := map[string]bool{}
+		for _, id := range given.IDs {
+			if !strings.Contains(id, "::") {
+				ids[f.uuid(id)] = true
+			}
+		}
+		own := v1alpha1.GivenGPUs{Namespace: given.Namespace, Pod: given.Pod}
+		for _, gpu := range f.Hardware.GPUs {
+			if ids[gpu.UUID] {
+				own.GPUs = append(own.GPUs, gpu.UUID)
+			}
+		}
+		if len(own.GPUs) > 0 {
+			held = append(held, own)
+		}
+	}
+	return held
 }
 
 // Pods are those that hold any device.

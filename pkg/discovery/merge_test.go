@@ -21,17 +21,18 @@ func TestFreeGPUs(t *testing.T) {
 		devices        *Devices
 		ill            string
 		want, unplaced string
+		held           string
 	}{
-		"nothing is given":           {&Devices{Allocatable: all}, "", "GPU-z GPU-y GPU-x", ""},
-		"nobody says what is given":  {nil, "", "", ""},
-		"one is given":               {&Devices{Allocatable: all, Given: held("GPU-y")}, "", "GPU-z GPU-x", ""},
-		"one is ill":                 {&Devices{Allocatable: all}, "GPU-x", "GPU-z GPU-y", ""},
-		"one is not offered":         {&Devices{Allocatable: []string{"GPU-x"}}, "", "GPU-x", ""},
-		"one is shared":              {&Devices{Allocatable: all, Shared: []string{"GPU-z::0"}}, "", "GPU-y GPU-x", ""},
-		"a part of one is given":     {&Devices{Allocatable: all, Given: held("GPU-z::3")}, "", "GPU-y GPU-x", ""},
-		"one is given by a claim":    {&Devices{Given: held("gpu.nvidia.com/gpu-0")}, "", "GPU-z GPU-x", ""},
-		"an instance is given":       {&Devices{Allocatable: all, Instances: []string{"MIG-1"}, Given: held("MIG-1")}, "", "GPU-z GPU-y GPU-x", ""},
-		"something unknown is given": {&Devices{Allocatable: all, Given: held("GPU-gone")}, "", "GPU-z GPU-y GPU-x", "GPU-gone"},
+		"nothing is given":           {&Devices{Allocatable: all}, "", "GPU-z GPU-y GPU-x", "", ""},
+		"nobody says what is given":  {nil, "", "", "", ""},
+		"one is given":               {&Devices{Allocatable: all, Given: held("GPU-y")}, "", "GPU-z GPU-x", "", "n/p GPU-y"},
+		"one is ill":                 {&Devices{Allocatable: all}, "GPU-x", "GPU-z GPU-y", "", ""},
+		"one is not offered":         {&Devices{Allocatable: []string{"GPU-x"}}, "", "GPU-x", "", ""},
+		"one is shared":              {&Devices{Allocatable: all, Shared: []string{"GPU-z::0"}}, "", "GPU-y GPU-x", "", ""},
+		"a part of one is given":     {&Devices{Allocatable: all, Given: held("GPU-z::3")}, "", "GPU-y GPU-x", "", ""},
+		"one is given by a claim":    {&Devices{Given: held("gpu.nvidia.com/gpu-0")}, "", "GPU-z GPU-x", "", "n/p GPU-y"},
+		"an instance is given":       {&Devices{Allocatable: all, Instances: []string{"MIG-1"}, Given: held("MIG-1")}, "", "GPU-z GPU-y GPU-x", "", ""},
+		"something unknown is given": {&Devices{Allocatable: all, Given: held("GPU-gone")}, "", "GPU-z GPU-y GPU-x", "GPU-gone", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			facts := []Facts{{Hardware: hardware, Minors: minors}, {Devices: tc.devices}}
@@ -41,6 +42,13 @@ func TestFreeGPUs(t *testing.T) {
 			merged := Merge(facts...)
 			if got := strings.Join(merged.Free(), " "); got != tc.want {
 				t.Errorf("free: %q, want %q", got, tc.want)
+			}
+			held := ""
+			for _, given := range merged.Held() {
+				held += given.Namespace + "/" + given.Pod + " " + strings.Join(given.GPUs, " ")
+			}
+			if held != tc.held {
+				t.Errorf("held: %q, want %q", held, tc.held)
 			}
 			if got := strings.Join(merged.Unplaced(), " "); got != tc.unplaced {
 				t.Errorf("unplaced: %q, want %q", got, tc.unplaced)

@@ -46,6 +46,7 @@ func DefaultLevels() []Level {
 		}},
 		{Name: "nvlink-domain", NodeLabels: []string{
 			"topology.tutti.dev/nvlink-domain",
+			"tutti.dev/nvlink-domain", // found by the node's agent
 			"nvidia.com/gpu.clique",
 			"accelerator.topograph.run/domain",
 			"network.topology.nvidia.com/accelerator",

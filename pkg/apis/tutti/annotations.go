@@ -73,6 +73,12 @@ var GangAnnotations = []string{
 	SliceSizeAnnotation, SliceTopologyAnnotation, RoleMinimumsAnnotation, ServicesAnnotation, CompletionAnnotation, QueueAnnotation,
 }
 
+// NVLinkDomainLabel is the NVLink fabric beyond one node that the node's GPUs are part of: nodes with
+// the same value reach each other over NVLink. The node's agent writes it to the node, if it finds
+// such a fabric; the scheduler reads it as one of the labels of its narrowest level. It is not the
+// label that people write themselves, which goes before it.
+const NVLinkDomainLabel = "tutti.dev/nvlink-domain"
+
 // AttemptAnnotation is how many pods of the same replica have failed and been replaced before this one;
 // absent is none. The TFJob controller writes it to pods and reads it, so that no failure counts twice.
 const AttemptAnnotation = "tutti.dev/attempt"

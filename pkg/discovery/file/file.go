@@ -31,8 +31,7 @@ func New(path, node string) *Source { return &Source{path: path, node: node} }
 // Name is "file".
 func (s *Source) Name() string { return "file" }
 
-// Discover reads the file. Where its status does not say which GPUs are free (an empty list does),
-// all are that it does not call unhealthy.
+// Discover reads the file.
 func (s *Source) Discover(context.Context) (discovery.Facts, error) {
 	topologies, err := Read(s.path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -41,27 +40,31 @@ func (s *Source) Discover(context.Context) (discovery.Facts, error) {
 	if err != nil {
 		return discovery.Facts{}, discovery.Unavailablef("FileInvalid", "%v", err)
 	}
-	for _, topology := range topologies {
-		if topology.Name == s.node {
-			return facts(topology), nil
+	for i := range topologies {
+		if topologies[i].Name == s.node {
+			return FactsOf(&topologies[i]), nil
 		}
 	}
 	return discovery.Facts{}, discovery.Unavailablef("NodeNotInFile", "%s has no NodeTopology named %s", s.path, s.node)
 }
 
-func facts(topology v1alpha1.NodeTopology) discovery.Facts {
-	free := slices.Clone(topology.Status.Free)
-	if free == nil {
+// FactsOf are what an object of a file says. GPUs that its status gives to pods are theirs. Where
+// it does not say which are free (an empty list does), all others are that it does not call
+// unhealthy.
+func FactsOf(topology *v1alpha1.NodeTopology) discovery.Facts {
+	devices := &discovery.Devices{Allocatable: slices.Clone(topology.Status.Free)}
+	if topology.Status.Free == nil {
 		for _, gpu := range topology.Spec.GPUs {
-			free = append(free, gpu.UUID)
+			devices.Allocatable = append(devices.Allocatable, gpu.UUID)
 		}
 	}
-	slices.Sort(free)
-	return discovery.Facts{
-		Hardware:  &topology.Spec,
-		Unhealthy: topology.Status.Unhealthy,
-		Devices:   &discovery.Devices{Allocatable: free},
+	for _, given := range topology.Status.Given {
+		devices.Given = append(devices.Given, discovery.Given{Namespace: given.Namespace, Pod: given.Pod, IDs: slices.Clone(given.GPUs)})
+		devices.Allocatable = append(devices.Allocatable, given.GPUs...)
 	}
+	slices.Sort(devices.Allocatable)
+	devices.Allocatable = slices.Compact(devices.Allocatable)
+	return discovery.Facts{Hardware: &topology.Spec, Unhealthy: topology.Status.Unhealthy, Devices: devices}
 }
 
 // Read reads the NodeTopologies of a file: one or more YAML documents. Unknown fields and names

@@ -30,6 +30,7 @@ func TestSource(t *testing.T) {
 		"no status":        {node, "", "GPU-a GPU-b"},
 		"some are free":    {node + "status: {free: [GPU-b]}", "", "GPU-b"},
 		"none is":          {node + "status: {free: []}", "", ""},
+		"one is given":     {node + "status: {given: [{namespace: n, pod: p, gpus: [GPU-b]}]}", "", "GPU-a"},
 		"an unhealthy one": {node + "status: {unhealthy: [{uuid: GPU-a, reason: Xid, message: m}]}", "", "GPU-b"},
 		"other nodes":      {strings.Replace(node, "n1", "n2", 1) + "---\n---\n" + strings.Replace(node, "n1", "n3", 1), "NodeNotInFile", ""},
 		"a name twice":     {node + "---" + node, "FileInvalid", ""},

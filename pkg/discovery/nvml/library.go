@@ -11,8 +11,18 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// Open finds libnvidia-ml.so.1. Whether it is there, Init tells.
-func Open() (Library, error) { return &library{nvml: nvml.New()}, nil }
+// CanAsk tells whether this program was built with the way to the driver.
+const CanAsk = true
+
+// Open names the driver's library; empty means libnvidia-ml.so.1, wherever the loader finds it.
+// Whether it is there, Init tells.
+func Open(path string) (Library, error) {
+	var options []nvml.LibraryOption
+	if path != "" {
+		options = append(options, nvml.WithLibraryPath(path))
+	}
+	return &library{nvml: nvml.New(options...)}, nil
+}
 
 // library asks NVIDIA's binding. To call a function that the loaded library lacks ends the process,
 // so each that came after driver 418 is looked up first.

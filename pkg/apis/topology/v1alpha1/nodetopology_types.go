@@ -198,6 +198,15 @@ type NodeTopologyStatus struct {
 	// +optional
 	Unhealthy []UnhealthyGPU `json:"unhealthy,omitempty"`
 
+	// Given lists which pods hold which GPUs of the spec, whole ones only, in order of namespace and
+	// name. The scheduler compares it with the links that it has promised.
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=map
+	// +listMapKey=namespace
+	// +listMapKey=pod
+	// +optional
+	Given []GivenGPUs `json:"given,omitempty"`
+
 	// Fingerprint is a hash over the pods that Free takes into account, so that a reader can tell
 	// whether a pod it knows of is among them.
 	// +kubebuilder:validation:MaxLength=128
@@ -233,6 +242,21 @@ type UnhealthyGPU struct {
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Message string `json:"message,omitempty"`
+}
+
+// GivenGPUs are those that one pod holds.
+type GivenGPUs struct {
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace"`
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Pod string `json:"pod"`
+	// GPUs are UUIDs, in order of index.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=atomic
+	GPUs []string `json:"gpus"`
 }
 
 // NodeTopologyReady is the type of the condition that tells whether the agent can see the node.
