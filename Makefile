@@ -36,6 +36,11 @@ demo: tools build ## Run everything on this machine and show it (DEMO=once: exit
 build: ## Build the product's programs and the demo into bin/.
 	@hack/tools/build.sh . bin/ ./cmd/... ./hack/demo
 
+# The driver's library is loaded by cgo; the packages that could use it as well do not, so that they are compiled once.
+.PHONY: agent
+agent: ## Build the agent that can ask the NVIDIA driver into bin/cgo/ (that of make build cannot; needs gcc).
+	@CGO_ENABLED=1 GOFLAGS="$(GOFLAGS) -tags=netgo,osusergo" hack/tools/build.sh . bin/cgo/tutti-agent ./cmd/tutti-agent
+
 .PHONY: tools
 tools: bin/controlplane $(addprefix bin/,$(PROGRAMS)) bin/controller-gen bin/golangci-lint ## Build the tools and the test control plane into bin/.
 
@@ -60,10 +65,12 @@ bin/kind: $(TOOLS_MODULE)
 	@hack/tools/build.sh hack/tools ../../$@ sigs.k8s.io/kind
 
 .PHONY: images
-images: build bin/image ## Write the product's container images to bin/images/, without a container engine.
+images: build agent bin/image ## Write the product's container images to bin/images/, without a container engine.
 	@for program in tutti-scheduler tutti-controller; do \
 		bin/image -o bin/images/$$program.tar -user 65532:65532 $$program:dev=bin/$$program; \
 	done
+	@hack/agent-root.sh bin/cgo/tutti-agent bin/cgo/root
+	@bin/image -o bin/images/tutti-agent.tar -user 0:0 -entrypoint /tutti-agent tutti-agent:dev=bin/cgo/root
 
 bin/golangci-lint: $(LINT_MODULE)
 	@hack/tools/build.sh hack/tools/lint ../../../bin/ github.com/golangci/golangci-lint/v2/cmd/golangci-lint

@@ -1,0 +1,383 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/tutti-project/tutti/pkg/apis/topology/v1alpha1"
+	"github.com/tutti-project/tutti/pkg/apis/tutti"
+	"github.com/tutti-project/tutti/pkg/discovery"
+	topologyfake "github.com/tutti-project/tutti/pkg/generated/clientset/versioned/fake"
+)
+
+// fakeSource answers what it is told to.
+type fakeSource struct {
+	name string
+
+	mu    sync.Mutex
+	facts discovery.Facts
+	err   error
+	hangs bool
+	asked int
+	kick  func()
+}
+
+func (s *fakeSource) Name() string { return s.name }
+
+func (s *fakeSource) Discover(ctx context.Context) (discovery.Facts, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked++
+	if s.hangs {
+		s.mu.Unlock()
+		<-ctx.Done()
+		s.mu.Lock()
+		return discovery.Facts{}, ctx.Err()
+	}
+	return s.facts, s.err
+}
+
+func (s *fakeSource) set(facts discovery.Facts, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.facts, s.err = facts, err
+}
+
+// Watch lets a test say that something has changed.
+func (s *fakeSource) Watch(ctx context.Context, changed func()) {
+	s.mu.Lock()
+	s.kick = changed
+	s.mu.Unlock()
+	<-ctx.Done()
+}
+
+// world is an agent in an API server of its own.
+type world struct {
+	t          *testing.T
+	topologies *topologyfake.Clientset
+	kube       *fake.Clientset
+	driver     *fakeSource
+	kubelet    *fakeSource
+	away       bool // the API server
+	refused    int  // requests meanwhile
+}
+
+func hardware(gpus int) *v1alpha1.NodeTopologySpec {
+	spec := &v1alpha1.NodeTopologySpec{}
+	for i := range gpus {
+		spec.GPUs = append(spec.GPUs, v1alpha1.GPU{Index: int32(i), UUID: fmt.Sprintf("GPU-%d", i)})
+	}
+	return spec
+}
+
+// given are devices of which pods p0, p1, ... have the first ones.
+func given(gpus, pods int) *discovery.Devices {
+	devices := &discovery.Devices{}
+	for i := range gpus {
+		id := fmt.Sprintf("GPU-%d", i)
+		devices.Allocatable = append(devices.Allocatable, id)
+		if i < pods {
+			devices.Given = append(devices.Given, discovery.Given{Namespace: "n", Pod: fmt.Sprintf("p%d", i), IDs: []string{id}})
+		}
+	}
+	return devices
+}
+
+// play runs an agent on a node of four GPUs while the script goes on. Its hours take no time.
+func play(t *testing.T, script func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{
+			t:          t,
+			topologies: topologyfake.NewSimpleClientset(),
+			kube:       fake.NewSimpleClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "node-uid"}}),
+			driver:     &fakeSource{name: "driver", facts: discovery.Facts{Hardware: hardware(4)}},
+			kubelet:    &fakeSource{name: "kubelet", facts: discovery.Facts{Devices: given(4, 0)}},
+		}
+		refuse := func(clienttesting.Action) (bool, runtime.Object, error) {
+			if w.away {
+				w.refused++
+				return true, nil, errors.New("connection refused")
+			}
+			return false, nil, nil
+		}
+		w.topologies.PrependReactor("*", "*", refuse)
+		w.kube.PrependReactor("*", "*", refuse)
+		a := New(Clients{Kube: w.kube, Topology: w.topologies}, Options{
+			Node:      "n1",
+			Polls:     []Poll{{w.driver, 30 * time.Second}, {w.kubelet, 5 * time.Second}},
+			Heartbeat: 5 * time.Minute,
+			Now:       time.Now,
+			Random:    func() float64 { return 0.5 },
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { a.Run(ctx); close(done) }()
+		script(w)
+		if err := a.Healthy(); err != nil {
+			t.Error(err)
+		}
+		stop()
+		<-done
+	})
+}
+
+// after lets time pass.
+func (w *world) after(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func (w *world) object() *v1alpha1.NodeTopology {
+	w.t.Helper()
+	object, err := w.topologies.Tracker().Get(v1alpha1.SchemeGroupVersion.WithResource("nodetopologies"), "", "n1")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return object.(*v1alpha1.NodeTopology)
+}
+
+// ready is the condition as "True Reason".
+func (w *world) ready() string {
+	w.t.Helper()
+	conditions := w.object().Status.Conditions
+	if len(conditions) != 1 {
+		w.t.Fatalf("conditions %+v", conditions)
+	}
+	return string(conditions[0].Status) + " " + conditions[0].Reason
+}
+
+// writes are the requests that changed something since the last call.
+func (w *world) writes() int {
+	n := 0
+	for _, action := range append(w.topologies.Actions(), w.kube.Actions()...) {
+		if action.GetVerb() != "get" {
+			n++
+		}
+	}
+	w.topologies.ClearActions()
+	w.kube.ClearActions()
+	return n
+}
+
+func (w *world) requests() int { return len(w.topologies.Actions()) + len(w.kube.Actions()) }
+
+func TestAtRestOnlyHeartbeatsAreWritten(t *testing.T) {
+	play(t, func(w *world) {
+		w.after(10 * time.Second)
+		object := w.object()
+		if got := w.ready(); got != "True Seen" || len(object.Spec.GPUs) != 4 || len(object.Status.Free) != 4 {
+			t.Fatalf("first: %s, %+v", got, object)
+		}
+		if owner := object.OwnerReferences; len(owner) != 1 || owner[0].Kind != "Node" || owner[0].UID != "node-uid" {
+			t.Errorf("owner %+v", owner)
+		}
+		if n := w.writes(); n != 3 { // made, spec, status
+			t.Errorf("%d writes at first, want 3", n)
+		}
+		w.after(time.Hour)
+		requests := w.requests()
+		if n := w.writes(); n < 12 || n > 15 || requests != n {
+			t.Errorf("%d writes and %d requests in an hour, want 12 to 15 heartbeats and nothing else", n, requests)
+		}
+		if age := time.Since(w.object().Status.HeartbeatTime.Time); age > 5*time.Minute {
+			t.Errorf("the heartbeat is %v old", age)
+		}
+	})
+}
+
+func TestChangesAreWrittenSoonAndTogether(t *testing.T) {
+	play(t, func(w *world) {
+		w.after(time.Minute)
+		w.writes()
+		w.kubelet.set(discovery.Facts{Devices: given(4, 1)}, nil)
+		w.after(7 * time.Second)
+		if free := w.object().Status.Free; strings.Join(free, " ") != "GPU-1 GPU-2 GPU-3" {
+			t.Errorf("free: %v", free)
+		}
+		for pods := range 4 { // the rest of the gang
+			w.kubelet.set(discovery.Facts{Devices: given(4, pods+1)}, nil)
+			w.kubelet.kick()
+			w.after(100 * time.Millisecond)
+		}
+		w.after(3 * time.Second)
+		status := w.object().Status
+		if n := w.writes(); n != 2 || len(status.Free) != 0 || len(status.Given) != 4 {
+			t.Errorf("%d writes, want 2; %+v", n, status)
+		}
+		if want := v1alpha1.FingerprintOf([]string{"n/p3", "n/p2", "n/p1", "n/p0"}); status.Fingerprint != want {
+			t.Errorf("fingerprint %s, want %s", status.Fingerprint, want)
+		}
+	})
+}
+
+func TestWhileTheAPIServerIsAwayTheAgentGoesOn(t *testing.T) {
+	play(t, func(w *world) {
+		w.after(time.Minute)
+		w.away = true
+		w.after(5 * time.Hour)
+		if w.refused > 5*120 {
+			t.Errorf("%d requests in five hours", w.refused)
+		}
+		asked := w.kubelet.asked
+		w.kubelet.set(discovery.Facts{Devices: given(4, 3)}, nil)
+		w.after(time.Minute)
+		if w.kubelet.asked == asked {
+			t.Error("the kubelet is not asked any more")
+		}
+		w.away = false
+		w.after(retryAtMost + 5*time.Second)
+		if status := w.object().Status; status.FreeCount != 1 || time.Since(status.HeartbeatTime.Time) > 2*time.Minute {
+			t.Errorf("not up to date: %+v", status)
+		}
+	})
+}
+
+func TestTheAPIServerMayBeAwayAtFirst(t *testing.T) {
+	play(t, func(w *world) {
+		w.away = true
+		w.after(time.Hour)
+		w.away = false
+		w.after(retryAtMost + 5*time.Second)
+		if got := w.ready(); got != "True Seen" {
+			t.Error(got)
+		}
+	})
+}
+
+func TestHardwareThatIsNotSeenAnyMoreIsKept(t *testing.T) {
+	play(t, func(w *world) {
+		w.after(time.Minute)
+		w.driver.set(discovery.Facts{}, discovery.Unavailablef("DriverNotLoaded", "gone"))
+		w.after(10 * time.Minute)
+		object := w.object()
+		if got := w.ready(); got != "False DriverNotLoaded" || len(object.Spec.GPUs) != 4 || object.Status.FreeCount != 0 {
+			t.Errorf("%s, %+v", got, object)
+		}
+		w.driver.set(discovery.Facts{Hardware: hardware(4)}, nil)
+		w.after(2 * time.Minute)
+		if got := w.ready(); got != "True Seen" {
+			t.Error(got)
+		}
+	})
+}
+
+func TestHardwareThatWasNeverSeenIsAState(t *testing.T) {
+	play(t, func(w *world) {
+		w.driver.set(discovery.Facts{}, discovery.Unavailablef("LibraryNotFound", "no driver"))
+		w.after(time.Minute)
+		if got := w.ready(); got != "False LibraryNotFound" || len(w.object().Spec.GPUs) != 0 {
+			t.Errorf("%s, %+v", got, w.object())
+		}
+	})
+}
+
+// TestAKubeletThatRestartsMakesNoNodeUnknown, but one that stays away does.
+func TestAKubeletThatRestartsMakesNoNodeUnknown(t *testing.T) {
+	play(t, func(w *world) {
+		w.after(time.Minute)
+		w.writes()
+		w.kubelet.set(discovery.Facts{}, discovery.Unavailablef("KubeletUnreachable", "away"))
+		w.after(20 * time.Second)
+		w.kubelet.set(discovery.Facts{Devices: given(4, 0)}, nil)
+		w.after(time.Minute)
+		if n := w.writes(); n != 0 || w.ready() != "True Seen" {
+			t.Errorf("%d writes, %s", n, w.ready())
+		}
+		w.kubelet.set(discovery.Facts{}, discovery.Unavailablef("KubeletUnreachable", "away"))
+		w.after(3 * time.Minute)
+		if got := w.ready(); got != "False KubeletUnreachable" || w.object().Status.FreeCount != 0 {
+			t.Error(got)
+		}
+	})
+}
+
+func TestASourceThatHangsKeepsNothingElseFromBeingPublished(t *testing.T) {
+	play(t, func(w *world) {
+		w.driver.hangs = true
+		w.after(2 * time.Minute)
+		if got := w.ready(); got != "False NoAnswer" {
+			t.Error(got)
+		}
+		w.writes()
+		w.after(time.Hour)
+		if n := w.writes(); n > 15 {
+			t.Errorf("%d writes in an hour of which nothing can be seen", n)
+		}
+	})
+}
+
+func TestWhatOthersDeleteOrChangeComesBack(t *testing.T) {
+	play(t, func(w *world) {
+		w.after(time.Minute)
+		resource := v1alpha1.SchemeGroupVersion.WithResource("nodetopologies")
+		if err := w.topologies.Tracker().Delete(resource, "", "n1"); err != nil {
+			t.Fatal(err)
+		}
+		w.after(5 * time.Minute)
+		if got := w.ready(); got != "True Seen" || len(w.object().Spec.GPUs) != 4 {
+			t.Error(got)
+		}
+		changed := w.object().DeepCopy()
+		changed.Spec.GPUs = changed.Spec.GPUs[:1]
+		if err := w.topologies.Tracker().Update(resource, changed, ""); err != nil {
+			t.Fatal(err)
+		}
+		conflicts := 0
+		w.topologies.PrependReactor("update", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+			if conflicts++; conflicts > 1 {
+				return false, nil, nil
+			}
+			return true, nil, apierrors.NewConflict(resource.GroupResource(), "n1", errors.New("changed"))
+		})
+		w.after(5 * time.Minute)
+		if n := len(w.object().Spec.GPUs); n != 4 {
+			t.Errorf("%d GPUs", n)
+		}
+	})
+}
+
+func TestTheNodesLabelFollowsTheFabric(t *testing.T) {
+	label := func(w *world) string {
+		node, err := w.kube.Tracker().Get(corev1.SchemeGroupVersion.WithResource("nodes"), "", "n1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return node.(*corev1.Node).Labels[tutti.NVLinkDomainLabel]
+	}
+	play(t, func(w *world) {
+		fabric := hardware(4)
+		fabric.Fabric = &v1alpha1.Fabric{ClusterUUID: "7b968a6d-c8aa-45e1-9e07-e1e51be99c31", CliqueID: 1}
+		w.driver.set(discovery.Facts{Hardware: fabric}, nil)
+		w.after(time.Minute)
+		if got := label(w); got != "7b968a6d-c8aa-45e1-9e07-e1e51be99c31.1" {
+			t.Errorf("label %q", got)
+		}
+		w.driver.set(discovery.Facts{}, discovery.Unavailablef("DriverNotLoaded", "gone"))
+		w.after(10 * time.Minute)
+		if got := label(w); got == "" {
+			t.Error("what is not known takes the label away")
+		}
+		w.driver.set(discovery.Facts{Hardware: hardware(4)}, nil)
+		w.after(2 * time.Minute)
+		if got := label(w); got != "" {
+			t.Errorf("label %q of a node without a fabric", got)
+		}
+	})
+}

@@ -1,0 +1,122 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/klog/v2"
+
+	"github.com/tutti-project/tutti/pkg/discovery"
+)
+
+const (
+	// soonest is the pause after a change: changes come in groups.
+	soonest = time.Second
+	// failedAtMost is the longest pause between questions to a source that fails.
+	failedAtMost = time.Minute
+	// grace is how long what a source saw outlives its ability to see: a kubelet that restarts
+	// makes no node unknown.
+	grace = 30 * time.Second
+	// silence is how long a source may take to answer before it counts as failed.
+	silence = time.Minute
+)
+
+// sighting is what a source answered last.
+type sighting struct {
+	source   string
+	facts    discovery.Facts
+	err      error     // of the last answer
+	seenAt   time.Time // of the last answer that was no error; zero for none
+	asked    time.Time // since when an answer is awaited; zero for not at all
+	answered bool      // at least once
+}
+
+// poll asks a source for ever: soon after a change, and then less and less often.
+func (a *Agent) poll(ctx context.Context, i int, kick <-chan struct{}) {
+	poll := a.options.Polls[i]
+	pause := soonest
+	for ctx.Err() == nil {
+		a.ask(i)
+		facts, err := poll.Source.Discover(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if a.see(ctx, i, facts, err) {
+			pause = soonest
+			signal(a.changed)
+		} else {
+			pause *= 2
+		}
+		limit := poll.Every
+		if err != nil {
+			limit = failedAtMost
+		}
+		pause = min(pause, limit)
+		select {
+		case <-ctx.Done():
+		case <-kick:
+		case <-time.After(pause - time.Duration(a.options.Random()*float64(pause)/10)):
+		}
+	}
+}
+
+func (a *Agent) ask(i int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.seen[i].asked = a.options.Now()
+}
+
+// see keeps an answer and tells whether it is another than before.
+func (a *Agent) see(ctx context.Context, i int, facts discovery.Facts, err error) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	before, now := a.seen[i], a.options.Now()
+	after := sighting{source: before.source, facts: facts, err: err, seenAt: now, answered: true}
+	if err != nil {
+		after.facts, after.seenAt = before.facts, before.seenAt
+		sourceUp.WithLabelValues(before.source).Set(0)
+	} else {
+		sourceUp.WithLabelValues(before.source).Set(1)
+	}
+	a.seen[i] = after
+	if (err == nil) != (before.err == nil) || !before.answered || err != nil && err.Error() != before.err.Error() {
+		if err != nil {
+			klog.FromContext(ctx).Info("A source cannot see", "source", before.source, "why", err.Error())
+		} else {
+			klog.FromContext(ctx).V(2).Info("A source sees", "source", before.source)
+		}
+		return true
+	}
+	return !equality.Semantic.DeepEqual(before.facts, after.facts)
+}
+
+// report is made of all that was seen. It is not ready while a source has never answered, unless
+// that takes too long.
+func (a *Agent) report(start, now time.Time) (Report, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var answers []Answer
+	for _, s := range a.seen {
+		waiting := !s.asked.IsZero()
+		if !s.answered && now.Sub(start) < settle {
+			return Report{}, false
+		}
+		answer := Answer{Source: s.source, Facts: s.facts, Err: s.err}
+		if waiting && (!s.answered || now.Sub(s.asked) > silence) {
+			answer.Err = discovery.Unavailablef("NoAnswer", "%s does not answer", s.source)
+		}
+		switch {
+		case answer.Err == nil:
+		case !s.seenAt.IsZero() && now.Sub(s.seenAt) < grace:
+			answer.Err = nil
+		default:
+			answer.Facts = discovery.Facts{}
+		}
+		answers = append(answers, answer)
+	}
+	return ReportOf(answers), true
+}
