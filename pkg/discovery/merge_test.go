@@ -43,11 +43,11 @@ func TestFreeGPUs(t *testing.T) {
 			if got := strings.Join(merged.Free(), " "); got != tc.want {
 				t.Errorf("free: %q, want %q", got, tc.want)
 			}
-			held := ""
+			var pods []string
 			for _, given := range merged.Held() {
-				held += given.Namespace + "/" + given.Pod + " " + strings.Join(given.GPUs, " ")
+				pods = append(pods, given.Namespace+"/"+given.Pod+" "+strings.Join(given.GPUs, " "))
 			}
-			if held != tc.held {
+			if held := strings.Join(pods, ", "); held != tc.held {
 				t.Errorf("held: %q, want %q", held, tc.held)
 			}
 			if got := strings.Join(merged.Unplaced(), " "); got != tc.unplaced {
