@@ -95,7 +95,7 @@ func (o *inspectOptions) print(out io.Writer, answers []agent.Answer) error {
 	if o.output == "yaml" {
 		err = printYAML(out, o.sources.node, report)
 	} else {
-		err = printTables(out, o.sources.node, report, answers)
+		printTables(out, o.sources.node, report, answers)
 	}
 	if err == nil && len(report.Status.Unhealthy) > 0 {
 		err = exitError{code: exitUnhealthy, message: fmt.Sprintf("%d of the GPUs must get no pod", len(report.Status.Unhealthy))}

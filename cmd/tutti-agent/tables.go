@@ -18,7 +18,7 @@ import (
 )
 
 // printTables prints the matrix, the GPUs one by one, and what else there is to say.
-func printTables(out io.Writer, node string, report agent.Report, answers []agent.Answer) error {
+func printTables(out io.Writer, node string, report agent.Report, answers []agent.Answer) {
 	fmt.Fprintf(out, "%s: %d GPUs\n\n", node, len(report.Spec.GPUs))
 	printMatrix(out, report.Spec)
 	fmt.Fprintln(out)
@@ -36,7 +36,6 @@ func printTables(out io.Writer, node string, report agent.Report, answers []agen
 			fmt.Fprintf(out, "\n%s: %s\n", c.Reason, c.Message)
 		}
 	}
-	return nil
 }
 
 // printMatrix prints what nvidia-smi topo -m does, but for the CPUs, for which the NUMA node stands.
