@@ -21,8 +21,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
@@ -31,9 +29,6 @@ import (
 	schedulerserverconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 	"k8s.io/kubernetes/pkg/scheduler"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
-	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
-	podgroupclient "sigs.k8s.io/scheduler-plugins/pkg/generated/clientset/versioned"
-	podgroupinformers "sigs.k8s.io/scheduler-plugins/pkg/generated/informers/externalversions"
 
 	"github.com/tutti-project/tutti/pkg/apis/tutti"
 	"github.com/tutti-project/tutti/pkg/plugins/gangtopology"
@@ -128,7 +123,7 @@ func project(ctx context.Context, config *schedulerserverconfig.Config, gangSche
 		return nil, fmt.Errorf("making a dynamic client: %w", err)
 	}
 	projector := projection.NewProjector()
-	status := projection.NewStatusWriter(dynamicClient)
+	status := projection.NewStatusWriter(dynamicClient, projector)
 	config.Client = &projection.Client{Interface: client, Projector: projector}
 	name, err := cache.NewInformerName(tutti.SchedulerName)
 	if err != nil {
@@ -136,12 +131,9 @@ func project(ctx context.Context, config *schedulerserverconfig.Config, gangSche
 	}
 	config.InformerFactory = scheduler.NewInformerFactory(config.Client, 0, name)
 	pods := config.InformerFactory.Core().V1().Pods().Informer()
-	if err := pods.SetTransform(projection.PodTransform(gangSchedulers)); err != nil {
-		return nil, fmt.Errorf("setting the pods' transform: %w", err)
-	}
 	config.InformerFactory.InformerFor(&schedulingv1beta1.PodGroup{},
 		func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return projector.Informer() })
-	if err := projector.WatchPods(pods); err != nil {
+	if err := projector.WatchPods(pods, projection.NewMembership(gangSchedulers)); err != nil {
 		return nil, err
 	}
 	if err := startSources(ctx, config.KubeConfig, projector, status); err != nil {
@@ -150,39 +142,4 @@ func project(ctx context.Context, config *schedulerserverconfig.Config, gangSche
 	go projector.Run(ctx)
 	go status.Run(ctx, statusWriters)
 	return status, nil
-}
-
-// startSources starts the informers that only the projection reads.
-func startSources(ctx context.Context, kubeConfig *rest.Config, projector *projection.Projector, status *projection.StatusWriter) error {
-	groupClient, err := podgroupclient.NewForConfig(kubeConfig)
-	if err != nil {
-		return fmt.Errorf("making a client for pod groups: %w", err)
-	}
-	groupFactory := podgroupinformers.NewSharedInformerFactory(groupClient, 0)
-	groups := groupFactory.Scheduling().V1alpha1().PodGroups().Informer()
-	if err := projector.WatchPodGroups(groups); err != nil {
-		return err
-	}
-	if _, err := groups.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(obj any) {
-		if group, ok := obj.(*v1alpha1.PodGroup); ok {
-			status.Forget(group.UID)
-		}
-	}}); err != nil {
-		return fmt.Errorf("watching pod groups: %w", err)
-	}
-	metadataClient, err := metadata.NewForConfig(kubeConfig)
-	if err != nil {
-		return fmt.Errorf("making a metadata client: %w", err)
-	}
-	succeeded := metadatainformer.NewFilteredMetadataInformer(metadataClient, v1.SchemeGroupVersion.WithResource("pods"),
-		metav1.NamespaceAll, 0, cache.Indexers{}, func(list *metav1.ListOptions) {
-			list.LabelSelector = v1alpha1.PodGroupLabel
-			list.FieldSelector = "status.phase=" + string(v1.PodSucceeded)
-		}).Informer()
-	if err := projector.WatchSucceeded(succeeded); err != nil {
-		return err
-	}
-	groupFactory.Start(ctx.Done())
-	go succeeded.RunWithContext(ctx)
-	return nil
 }

@@ -15,7 +15,8 @@ import (
 
 // Client is a clientset that drops the engine's status patches of projected
 // PodGroups: strategic ones, which CRDs refuse, made on the scheduling thread,
-// of a condition that repeats the verdict in other words.
+// of a condition that repeats the verdict in other words. The StatusWriter
+// writes that condition where the native API has it.
 type Client struct {
 	kubernetes.Interface
 	Projector *Projector

@@ -5,14 +5,19 @@
 // clusters that know nothing of it: it turns what is there, PodGroup objects
 // of the scheduling.x-k8s.io CRD and the pod-group label on pods, into the
 // native types that the engine reads. The verdicts on groups go the other way.
+// Where the API server has native PodGroups too, they are used beside those of
+// the CRD.
 //
-//	CRD PodGroup informer ─┐
-//	pod informer ──────────┼─> Projector ─> store ─> native PodGroup informer ─> engine
-//	succeeded members ─────┘                                                      │
-//	CRD PodGroup status <─────────────── StatusWriter <─────────────── verdicts ──┘
+//	CRD PodGroup informer ────┐
+//	native PodGroup informer ─┤
+//	pod informer ─────────────┼─> Projector ─> store ─> PodGroup informer ─> engine
+//	finished members ─────────┘       │                                        │
+//	                                tallies                                 verdicts
+//	                                  └────────> StatusWriter <────────────────┘
+//	PodGroup status <──────────────────────────────────┘
 //
-// All of it lives inside the scheduler's process; nothing native is ever
-// written to the API server. The package knows nothing of placement.
+// All of it lives inside the scheduler's process; of a native group nothing but
+// its conditions is ever written. The package knows nothing of placement.
 package projection
 
 import (
@@ -25,10 +30,19 @@ import (
 	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 )
 
+// What a projected group was made from: its TypeMeta says so, since everything
+// that names the group to people must name the object that they know.
+var (
+	crdType    = metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "PodGroup"}
+	nativeType = metav1.TypeMeta{APIVersion: schedulingv1beta1.SchemeGroupVersion.String(), Kind: "PodGroup"}
+)
+
 // group is all that is known under one namespace/name. Pods may be seen before
 // their PodGroup and outlive it.
 type group struct {
 	object *v1alpha1.PodGroup
+	// native is the API server's own PodGroup; it beats the CRD's.
+	native *schedulingv1beta1.PodGroup
 	// live holds the members that are neither succeeded nor failed.
 	live map[types.UID]member
 	// succeeded members, by when they were created, left the pod informer;
@@ -36,42 +50,81 @@ type group struct {
 	// another one has finished could never complete its gang again. Those that
 	// are older than the object were members of an earlier one of its name.
 	succeeded map[types.UID]metav1.Time
+	// failed members are only counted in the status.
+	failed map[types.UID]metav1.Time
 }
 
 type member struct {
-	name     string
-	priority int32
+	name           string
+	priority       int32
+	bound, running bool
+	owners         string
 }
 
 func newGroup() *group {
-	return &group{live: map[types.UID]member{}, succeeded: map[types.UID]metav1.Time{}}
+	return &group{live: map[types.UID]member{}, succeeded: map[types.UID]metav1.Time{}, failed: map[types.UID]metav1.Time{}}
 }
 
 func (g *group) empty() bool {
-	return g.object == nil && len(g.live) == 0 && len(g.succeeded) == 0
+	return g.object == nil && g.native == nil && len(g.live) == 0 && len(g.succeeded) == 0 && len(g.failed) == 0
+}
+
+// first is the first live member by name.
+func (g *group) first() member {
+	var first member
+	for _, m := range g.live {
+		if first.name == "" || strings.Compare(m.name, first.name) < 0 {
+			first = m
+		}
+	}
+	return first
+}
+
+// since counts the finished members that are not older than the group.
+func since(created metav1.Time, finished map[types.UID]metav1.Time) int32 {
+	n := int32(0)
+	for _, when := range finished {
+		if !when.Before(&created) {
+			n++
+		}
+	}
+	return n
 }
 
 // nativeFrom projects a group, or returns nil while there is nothing to
-// schedule: no object, or no live member. The engine demands that the group's
-// priority be its members'; of a mixed group it is that of the first by name,
-// and the gate keeps such a group out.
+// schedule: no object, or no live member.
 func nativeFrom(g *group) *schedulingv1beta1.PodGroup {
-	if g.object == nil || len(g.live) == 0 {
+	switch {
+	case len(g.live) == 0:
+		return nil
+	case g.native != nil:
+		return copyOf(g.native, g.succeeded)
+	case g.object != nil:
+		return translated(g)
+	default:
 		return nil
 	}
-	members := make([]member, 0, len(g.live))
-	for _, m := range g.live {
-		members = append(members, m)
+}
+
+// copyOf is the API server's own group as it is, but for the members that have
+// succeeded: the engine does not count them.
+func copyOf(native *schedulingv1beta1.PodGroup, succeeded map[types.UID]metav1.Time) *schedulingv1beta1.PodGroup {
+	group := *native // shallow: nothing of an informer's object is ever changed
+	group.TypeMeta = nativeType
+	if gang := native.Spec.SchedulingPolicy.Gang; gang != nil {
+		less := *gang
+		less.MinCount = max(1, gang.MinCount-since(native.CreationTimestamp, succeeded))
+		group.Spec.SchedulingPolicy.Gang = &less
 	}
-	first := slices.MinFunc(members, func(a, b member) int { return strings.Compare(a.name, b.name) })
-	minCount := g.object.Spec.MinMember
-	for _, created := range g.succeeded {
-		if !created.Before(&g.object.CreationTimestamp) {
-			minCount--
-		}
-	}
-	minCount = max(1, minCount)
+	return &group
+}
+
+// translated is a CRD's group. The engine demands that a group's priority be its
+// members'; of a mixed group it is that of the first by name, and the gate keeps
+// such a group out.
+func translated(g *group) *schedulingv1beta1.PodGroup {
 	return &schedulingv1beta1.PodGroup{
+		TypeMeta: crdType,
 		ObjectMeta: metav1.ObjectMeta{
 			Name:              g.object.Name,
 			Namespace:         g.object.Namespace,
@@ -84,10 +137,20 @@ func nativeFrom(g *group) *schedulingv1beta1.PodGroup {
 		},
 		Spec: schedulingv1beta1.PodGroupSpec{
 			SchedulingPolicy: schedulingv1beta1.PodGroupSchedulingPolicy{
-				Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: minCount},
+				Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: max(1, g.object.Spec.MinMember-since(g.object.CreationTimestamp, g.succeeded))},
 			},
 			DisruptionMode: &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}},
-			Priority:       new(first.priority),
+			Priority:       new(g.first().priority),
 		},
 	}
+}
+
+// ownersOf names who made a pod, as scheduler-plugins does in occupiedBy.
+func ownersOf(namespace string, references []metav1.OwnerReference) string {
+	owners := make([]string, len(references))
+	for i, r := range references {
+		owners[i] = namespace + "/" + r.Name
+	}
+	slices.Sort(owners)
+	return strings.Join(owners, ",")
 }

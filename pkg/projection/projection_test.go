@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -85,7 +86,7 @@ func TestPodTransform(t *testing.T) {
 			if tc.label != "" {
 				pod.Labels = map[string]string{v1alpha1.PodGroupLabel: tc.label}
 			}
-			got, err := PodTransform(sets.New("tutti-scheduler"))(pod)
+			got, err := NewMembership(sets.New("tutti-scheduler")).Transform(pod)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -101,7 +102,59 @@ func TestPodTransform(t *testing.T) {
 
 func TestPodTransformLetsOtherObjectsPass(t *testing.T) {
 	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
-	if got, err := PodTransform(nil)(node); err != nil || got != any(node) {
+	if got, err := NewMembership(nil).Transform(node); err != nil || got != any(node) {
 		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+func TestPodKeepsTheGroupItWasFirstSeenIn(t *testing.T) {
+	for name, labels := range map[string][2]string{
+		"moved": {"a", "b"}, "taken out": {"a", ""}, "put in late": {"", "b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := NewMembership(sets.New("tutti-scheduler"))
+			groupOf := func(label string) string {
+				pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1", Labels: map[string]string{v1alpha1.PodGroupLabel: label}}, Spec: v1.PodSpec{SchedulerName: "tutti-scheduler"}}
+				if _, err := m.Transform(pod); err != nil {
+					t.Fatal(err)
+				}
+				if pod.Spec.SchedulingGroup == nil {
+					return ""
+				}
+				return *pod.Spec.SchedulingGroup.PodGroupName
+			}
+			for _, label := range labels {
+				if got := groupOf(label); got != labels[0] {
+					t.Errorf("with the label %q the pod is in group %q, want %q", label, got, labels[0])
+				}
+			}
+			m.forget("1")
+			if got := groupOf(labels[1]); got != labels[1] {
+				t.Errorf("after it was forgotten the pod is in group %q, want %q", got, labels[1])
+			}
+		})
+	}
+}
+
+func TestNativeGroupBeatsTheCRDs(t *testing.T) {
+	native := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: "g", Namespace: "ns", UID: "native", CreationTimestamp: epoch}}
+	native.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: 3}
+	g := newGroup()
+	g.object, g.native = groupOf(7), native
+	if got := nativeFrom(g); got != nil {
+		t.Errorf("projected %v without a live member", got)
+	}
+	g.live["1"] = member{name: "a"}
+	g.succeeded["2"], g.succeeded["3"] = epoch, metav1.Time{Time: epoch.Add(-time.Second)}
+	got := nativeFrom(g)
+	if got.UID != "native" || got.APIVersion != nativeType.APIVersion || got.Spec.SchedulingPolicy.Gang.MinCount != 2 {
+		t.Errorf("projected %s %s with minimum %d, want the native group, one member less", got.APIVersion, got.UID, got.Spec.SchedulingPolicy.Gang.MinCount)
+	}
+	if native.Spec.SchedulingPolicy.Gang.MinCount != 3 || native.APIVersion != "" {
+		t.Error("the informer's object was changed")
+	}
+	g.native = nil
+	if got := nativeFrom(g); got.UID != "g-uid" || got.APIVersion != crdType.APIVersion {
+		t.Errorf("projected %s %s, want the CRD's group", got.APIVersion, got.UID)
 	}
 }

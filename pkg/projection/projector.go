@@ -19,11 +19,14 @@ import (
 	"github.com/tutti-project/tutti/pkg/clusterview"
 )
 
-// Projector keeps the projected PodGroups in step with CRD PodGroups and pods.
+// Projector keeps the projected PodGroups in step with PodGroups and pods.
 // An event costs O(members of its group) at the most, and nothing when the
 // projection of its group does not change.
 type Projector struct {
 	store *store
+	// changed is told of CRD groups whose status may have changed. It must not
+	// block, and not call back.
+	changed func(name types.NamespacedName, uid types.UID)
 
 	mu      sync.Mutex
 	groups  map[types.NamespacedName]*group
@@ -33,7 +36,7 @@ type Projector struct {
 // NewProjector makes an empty one; give it its sources with the Watch methods,
 // then Run it.
 func NewProjector() *Projector {
-	return &Projector{store: newStore(), groups: map[types.NamespacedName]*group{}}
+	return &Projector{store: newStore(), groups: map[types.NamespacedName]*group{}, changed: func(types.NamespacedName, types.UID) {}}
 }
 
 // Informer is a native PodGroup informer over the projection.
@@ -63,11 +66,32 @@ func (p *Projector) WatchPodGroups(informer cache.SharedIndexInformer) error {
 	})
 }
 
-// WatchPods takes live members from the engine's pod informer, which drops
-// pods that have succeeded or failed and whose transform is PodTransform.
-func (p *Projector) WatchPods(informer cache.SharedIndexInformer) error {
+// WatchNative takes the API server's own PodGroups from the informer.
+func (p *Projector) WatchNative(informer cache.SharedIndexInformer) error {
+	return p.watch(informer, func(obj any, gone bool) {
+		object := obj.(*schedulingv1beta1.PodGroup)
+		p.update(types.NamespacedName{Namespace: object.Namespace, Name: object.Name}, func(g *group) bool {
+			old := g.native
+			g.native = object
+			if gone {
+				g.native = nil
+			}
+			return old == nil || gone || !sameProjection(old, object)
+		})
+	})
+}
+
+// WatchPods takes live members from the engine's pod informer, which drops pods
+// that have succeeded or failed, and becomes that informer's transform.
+func (p *Projector) WatchPods(informer cache.SharedIndexInformer, membership *Membership) error {
+	if err := informer.SetTransform(membership.Transform); err != nil {
+		return fmt.Errorf("setting the pods' transform: %w", err)
+	}
 	return p.watch(informer, func(obj any, gone bool) {
 		pod := obj.(*v1.Pod)
+		if gone {
+			membership.forget(pod.UID)
+		}
 		name, ok := clusterview.GroupOf(pod)
 		if !ok {
 			return
@@ -78,7 +102,10 @@ func (p *Projector) WatchPods(informer cache.SharedIndexInformer) error {
 				delete(g.live, pod.UID)
 				return known
 			}
-			m := member{name: pod.Name}
+			m := member{
+				name: pod.Name, bound: pod.Spec.NodeName != "", running: pod.Status.Phase == v1.PodRunning,
+				owners: ownersOf(pod.Namespace, pod.OwnerReferences),
+			}
 			if pod.Spec.Priority != nil {
 				m.priority = *pod.Spec.Priority
 			}
@@ -88,19 +115,32 @@ func (p *Projector) WatchPods(informer cache.SharedIndexInformer) error {
 	})
 }
 
-// WatchSucceeded takes succeeded members from an informer of the metadata of
-// succeeded pods that bear the pod-group label.
-func (p *Projector) WatchSucceeded(informer cache.SharedIndexInformer) error {
+// WatchFinished takes members that have ended, in that phase, from an informer
+// of such pods: whole ones, which name their group as live ones do, or the
+// metadata of pods that bear the pod-group label.
+func (p *Projector) WatchFinished(phase v1.PodPhase, informer cache.SharedIndexInformer) error {
 	return p.watch(informer, func(obj any, gone bool) {
-		pod := obj.(*metav1.PartialObjectMetadata)
-		key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Labels[v1alpha1.PodGroupLabel]}
-		p.update(key, func(g *group) bool {
-			_, known := g.succeeded[pod.UID]
+		pod := obj.(metav1.Object)
+		name := pod.GetLabels()[v1alpha1.PodGroupLabel]
+		if whole, ok := obj.(*v1.Pod); ok {
+			if own, ok := clusterview.GroupOf(whole); ok {
+				name = own
+			}
+		}
+		if name == "" {
+			return
+		}
+		p.update(types.NamespacedName{Namespace: pod.GetNamespace(), Name: name}, func(g *group) bool {
+			members := g.failed
+			if phase == v1.PodSucceeded {
+				members = g.succeeded
+			}
+			_, known := members[pod.GetUID()]
 			if gone {
-				delete(g.succeeded, pod.UID)
+				delete(members, pod.GetUID())
 				return known
 			}
-			g.succeeded[pod.UID] = pod.CreationTimestamp
+			members[pod.GetUID()] = pod.GetCreationTimestamp()
 			return !known
 		})
 	})
@@ -151,6 +191,9 @@ func (p *Projector) update(key types.NamespacedName, change func(*group) bool) {
 	changed := change(g)
 	if g.empty() {
 		delete(p.groups, key)
+	}
+	if g.object != nil {
+		p.changed(key, g.object.UID)
 	}
 	if !changed {
 		return

@@ -41,8 +41,8 @@ func newScene(t *testing.T) *scene {
 		go informer.RunWithContext(t.Context())
 	}
 	start(s.groups, &v1alpha1.PodGroup{}, p.WatchPodGroups)
-	start(s.pods, &v1.Pod{}, p.WatchPods)
-	start(s.succeeded, &metav1.PartialObjectMetadata{}, p.WatchSucceeded)
+	start(s.pods, &v1.Pod{}, func(informer cache.SharedIndexInformer) error { return p.WatchPods(informer, NewMembership(nil)) })
+	start(s.succeeded, &metav1.PartialObjectMetadata{}, func(informer cache.SharedIndexInformer) error { return p.WatchFinished(v1.PodSucceeded, informer) })
 	s.output = p.Informer()
 	go s.output.RunWithContext(t.Context())
 	go p.Run(t.Context())

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/dynamic"
@@ -24,39 +25,53 @@ import (
 	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 )
 
-// PodGroupResource is the CRD's.
-var PodGroupResource = v1alpha1.SchemeGroupVersion.WithResource("podgroups")
+// The two kinds of PodGroup.
+var (
+	PodGroupResource = v1alpha1.SchemeGroupVersion.WithResource("podgroups")
+	NativeResource   = schedulingv1beta1.SchemeGroupVersion.WithResource("podgroups")
+)
 
-// StatusWriter is the only writer of status.conditions of CRD PodGroups. The
-// typed client has no such field, so it reads and writes by the dynamic one,
-// with a JSON merge patch (CRDs take no strategic one). It writes in the
-// background, the newest condition of each type, and only what changes. Where
-// the CRD installed has no status.conditions the API server prunes them, and
-// the write is without effect.
+// calm is how long counters may lag: pods start one by one, and a group's
+// status is not worth a write for each of them. Conditions do not wait.
+const calm = 2 * time.Second
+
+// StatusWriter is the only writer of the status of PodGroups: of the conditions
+// and, for those of the CRD, of phase and counters. The typed client of the CRD
+// has no conditions, so it reads and writes by the dynamic one, with a JSON
+// merge patch (CRDs take no strategic one). It writes in the background, the
+// newest only, and only what changes. Where the CRD installed has no
+// status.conditions the API server prunes them.
 type StatusWriter struct {
-	client dynamic.Interface
-	queue  workqueue.TypedRateLimitingInterface[types.UID]
+	client    dynamic.Interface
+	projector *Projector
+	queue     workqueue.TypedRateLimitingInterface[types.UID]
 
-	mu      sync.Mutex
-	pending map[types.UID]*pendingStatus
-	// written is what this process last saw stored, to write nothing twice.
-	written map[types.UID][]metav1.Condition
+	mu     sync.Mutex
+	groups map[types.UID]*written
 }
 
-type pendingStatus struct {
-	name       types.NamespacedName
-	conditions []metav1.Condition
+// written is what this process knows of one group's status.
+type written struct {
+	name     types.NamespacedName
+	resource schema.GroupVersionResource
+	// pending conditions wait to be written.
+	pending []metav1.Condition
+	// stored are the conditions of that version of the object, if it is known.
+	stored  []metav1.Condition
+	version string
 }
 
 // NewStatusWriter makes one; it writes while Run runs.
-func NewStatusWriter(client dynamic.Interface) *StatusWriter {
-	return &StatusWriter{
-		client: client,
+func NewStatusWriter(client dynamic.Interface, projector *Projector) *StatusWriter {
+	w := &StatusWriter{
+		client:    client,
+		projector: projector,
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](50*time.Millisecond, 30*time.Second)),
-		pending: map[types.UID]*pendingStatus{},
-		written: map[types.UID][]metav1.Condition{},
+		groups: map[types.UID]*written{},
 	}
+	projector.changed = w.count
+	return w
 }
 
 // Set asks for a condition on the group. It never blocks on the API.
@@ -64,21 +79,52 @@ func (w *StatusWriter) Set(group *schedulingv1beta1.PodGroup, condition metav1.C
 	condition.ObservedGeneration = group.Generation
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	status, ok := w.pending[group.UID]
-	if !ok {
-		status = &pendingStatus{name: types.NamespacedName{Namespace: group.Namespace, Name: group.Name}}
-		w.pending[group.UID] = status
+	resource := PodGroupResource
+	if group.APIVersion == nativeType.APIVersion {
+		resource = NativeResource
 	}
-	apimeta.SetStatusCondition(&status.conditions, condition)
+	status := w.group(group.UID, types.NamespacedName{Namespace: group.Namespace, Name: group.Name}, resource)
+	apimeta.SetStatusCondition(&status.pending, condition)
+	if resource == NativeResource {
+		apimeta.SetStatusCondition(&status.pending, initially(condition))
+	}
 	w.queue.Add(group.UID)
+}
+
+// initially is the verdict in the words of the native API, which others read.
+func initially(condition metav1.Condition) metav1.Condition {
+	condition.Type = schedulingv1beta1.PodGroupInitiallyScheduled
+	if condition.Status == metav1.ConditionTrue {
+		condition.Reason = "Scheduled"
+	} else {
+		condition.Reason = schedulingv1beta1.PodGroupReasonUnschedulable
+	}
+	return condition
+}
+
+// count asks for the counters of a CRD's group, some time.
+func (w *StatusWriter) count(name types.NamespacedName, uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.group(uid, name, PodGroupResource)
+	w.queue.AddAfter(uid, calm)
+}
+
+// group returns what is known under the UID. Callers hold mu.
+func (w *StatusWriter) group(uid types.UID, name types.NamespacedName, resource schema.GroupVersionResource) *written {
+	status, ok := w.groups[uid]
+	if !ok {
+		status = &written{name: name, resource: resource}
+		w.groups[uid] = status
+	}
+	return status
 }
 
 // Forget drops what is remembered of a deleted group.
 func (w *StatusWriter) Forget(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.pending, uid)
-	delete(w.written, uid)
+	delete(w.groups, uid)
 }
 
 // Run writes with some workers until ctx ends.
@@ -110,77 +156,145 @@ func (w *StatusWriter) next(ctx context.Context) bool {
 	return true
 }
 
+// write brings one group's status up to date.
 func (w *StatusWriter) write(ctx context.Context, uid types.UID) error {
-	status, stored, known := w.take(uid)
-	if status == nil {
+	w.mu.Lock()
+	status, ok := w.groups[uid]
+	if !ok {
+		w.mu.Unlock()
 		return nil
 	}
-	groups := w.client.Resource(PodGroupResource).Namespace(status.name.Namespace)
-	if !known {
-		object, err := groups.Get(ctx, status.name.Name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) || (err == nil && object.GetUID() != uid) {
-			return nil // the group is gone, and its verdict with it
-		}
-		if err != nil {
-			w.putBack(uid, status)
-			return fmt.Errorf("reading pod group %s: %w", status.name, err)
-		}
-		stored = conditionsOf(object)
-	}
-	merged := append([]metav1.Condition(nil), stored...)
-	for _, condition := range status.conditions {
-		apimeta.SetStatusCondition(&merged, condition)
-	}
-	if apiequality.Semantic.DeepEqual(stored, merged) {
-		w.remember(uid, stored)
-		return nil
-	}
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": uid},
-		"status":   map[string]any{"conditions": merged},
-	})
+	now := *status
+	status.pending = nil
+	w.mu.Unlock()
+
+	err := w.bring(ctx, uid, &now)
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if err != nil {
-		return fmt.Errorf("encoding the status of pod group %s: %w", status.name, err)
+		w.putBack(uid, now.pending)
+		return fmt.Errorf("writing the status of pod group %s: %w", now.name, err)
 	}
-	_, err = groups.Patch(ctx, status.name.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err) {
-		// Gone, or another object by this name: the uid in the patch differs.
-		w.Forget(uid)
-		return nil
+	if status, ok := w.groups[uid]; ok {
+		status.stored, status.version = now.stored, now.version
 	}
-	if err != nil {
-		w.putBack(uid, status)
-		return fmt.Errorf("writing the status of pod group %s: %w", status.name, err)
-	}
-	w.remember(uid, merged)
 	return nil
 }
 
-func (w *StatusWriter) take(uid types.UID) (*pendingStatus, []metav1.Condition, bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	status := w.pending[uid]
-	delete(w.pending, uid)
-	stored, known := w.written[uid]
-	return status, stored, known
-}
-
-// putBack restores what could not be written, under anything newer.
-func (w *StatusWriter) putBack(uid types.UID, old *pendingStatus) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if newer := w.pending[uid]; newer != nil {
-		for _, condition := range newer.conditions {
-			apimeta.SetStatusCondition(&old.conditions, condition)
+// bring writes what differs, and updates now by what the API answered.
+func (w *StatusWriter) bring(ctx context.Context, uid types.UID, now *written) error {
+	groups := w.client.Resource(now.resource).Namespace(now.name.Namespace)
+	for {
+		fields := map[string]any{}
+		if now.resource == PodGroupResource {
+			fields = w.counters(now.name, uid)
+		}
+		metadata := map[string]any{"uid": uid}
+		if len(now.pending) > 0 {
+			if now.version == "" {
+				gone, err := w.read(ctx, groups, uid, now)
+				if err != nil || gone {
+					return err
+				}
+			}
+			if merged := merge(now.stored, now.pending); !apiequality.Semantic.DeepEqual(now.stored, merged) {
+				fields["conditions"] = merged
+				metadata["resourceVersion"] = now.version // what others wrote since is not lost
+			}
+		}
+		if len(fields) == 0 {
+			return nil
+		}
+		patch, err := json.Marshal(map[string]any{"metadata": metadata, "status": fields})
+		if err != nil {
+			return err
+		}
+		object, err := groups.Patch(ctx, now.name.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+		switch {
+		case err == nil:
+			if conditions, written := fields["conditions"].([]metav1.Condition); written {
+				now.stored = conditions
+			}
+			if kept := conditionsOf(object); len(kept) > 0 { // a CRD without conditions keeps none
+				now.stored = kept
+			}
+			now.version = object.GetResourceVersion()
+			return nil
+		case apierrors.IsNotFound(err) || apierrors.IsInvalid(err):
+			w.Forget(uid) // gone, or another object by this name: the uid in the patch differs
+			return nil
+		case apierrors.IsConflict(err) && now.version != "":
+			now.version = "" // somebody else wrote: read it again
+		case apierrors.IsConflict(err):
+			w.Forget(uid)
+			return nil
+		default:
+			return err
 		}
 	}
-	w.pending[uid] = old
 }
 
-func (w *StatusWriter) remember(uid types.UID, conditions []metav1.Condition) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.written[uid] = conditions
+// read learns what is stored. True when the group is gone, and its verdict with
+// it.
+func (w *StatusWriter) read(ctx context.Context, groups dynamic.ResourceInterface, uid types.UID, now *written) (gone bool, err error) {
+	object, err := groups.Get(ctx, now.name.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || (err == nil && object.GetUID() != uid) {
+		w.Forget(uid)
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	now.stored, now.version = conditionsOf(object), object.GetResourceVersion()
+	return false, nil
+}
+
+// counters are the fields of the status, beside the conditions, that differ from
+// what the informer has seen.
+func (w *StatusWriter) counters(name types.NamespacedName, uid types.UID) map[string]any {
+	fields := map[string]any{}
+	want, object, ok := w.projector.statusOf(name, uid)
+	if !ok {
+		return fields
+	}
+	for field, values := range map[string][2]any{
+		"phase":      {want.Phase, object.Status.Phase},
+		"occupiedBy": {want.OccupiedBy, object.Status.OccupiedBy},
+		"running":    {want.Running, object.Status.Running},
+		"succeeded":  {want.Succeeded, object.Status.Succeeded},
+		"failed":     {want.Failed, object.Status.Failed},
+	} {
+		if values[0] != values[1] {
+			fields[field] = values[0]
+		}
+	}
+	return fields
+}
+
+// merge puts the conditions among those stored.
+func merge(stored, pending []metav1.Condition) []metav1.Condition {
+	merged := append([]metav1.Condition(nil), stored...)
+	for _, condition := range pending {
+		old := apimeta.FindStatusCondition(merged, condition.Type)
+		if condition.Type == schedulingv1beta1.PodGroupInitiallyScheduled && old != nil && old.Status == metav1.ConditionTrue {
+			continue // by the API's word it never goes back from True
+		}
+		apimeta.SetStatusCondition(&merged, condition)
+	}
+	return merged
+}
+
+// putBack restores what could not be written, under anything newer. Callers
+// hold mu.
+func (w *StatusWriter) putBack(uid types.UID, old []metav1.Condition) {
+	status, ok := w.groups[uid]
+	if !ok {
+		return
+	}
+	for _, condition := range status.pending {
+		apimeta.SetStatusCondition(&old, condition)
+	}
+	status.pending = old
 }
 
 func conditionsOf(object *unstructured.Unstructured) []metav1.Condition {

@@ -4,12 +4,14 @@
 package projection
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -37,7 +39,7 @@ func statusScene(t *testing.T, stored *unstructured.Unstructured) (*StatusWriter
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 		map[schema.GroupVersionResource]string{PodGroupResource: "PodGroupList"}, stored)
 	native := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: "g", Namespace: "ns", UID: "g-uid", Generation: 4}}
-	return NewStatusWriter(client), client, native
+	return NewStatusWriter(client, NewProjector()), client, native
 }
 
 // told is the conditions now stored, as "Type=Status(reason): message".
@@ -124,6 +126,32 @@ func TestStatusWriterLeavesANamesakeAlone(t *testing.T) {
 	}
 	if got := patches(client); got != 0 {
 		t.Errorf("%d patches, want none", got)
+	}
+}
+
+func TestStatusWriterReadsAgainWhatOthersWrote(t *testing.T) {
+	w, client, group := statusScene(t, storedGroup())
+	w.groups[group.UID] = &written{name: types.NamespacedName{Namespace: "ns", Name: "g"}, resource: PodGroupResource, version: "of yesterday"}
+	client.PrependReactor("patch", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if bytes.Contains(action.(clienttesting.PatchAction).GetPatch(), []byte("of yesterday")) {
+			return true, nil, apierrors.NewConflict(PodGroupResource.GroupResource(), "g", errors.New("the object has been modified"))
+		}
+		return false, nil, nil
+	})
+	w.Set(group, placed(metav1.ConditionTrue, "room"))
+	if err := w.write(t.Context(), group.UID); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"GangPlaced=True(R): room"}, told(t, client)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestInitiallyScheduledNeverGoesBack(t *testing.T) {
+	stored := []metav1.Condition{initially(placed(metav1.ConditionTrue, "room"))}
+	merged := merge(stored, []metav1.Condition{placed(metav1.ConditionFalse, "lost"), initially(placed(metav1.ConditionFalse, "lost"))})
+	if len(merged) != 2 || merged[0].Status != metav1.ConditionTrue || merged[1].Status != metav1.ConditionFalse {
+		t.Errorf("got %+v", merged)
 	}
 }
 

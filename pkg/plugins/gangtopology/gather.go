@@ -46,7 +46,11 @@ func (p *Plugin) gather(ctx context.Context, info fwk.PodGroupInfo, nodes []fwk.
 	p.gate.takenUp(g.key)
 	g.hosts = p.builder.Build(nodes)
 	g.roles = clusterview.RolesOf(info.GetUnscheduledPods())
-	constraint, err := clusterview.ConstraintOf(g.hosts.Tree, g.group.Annotations)
+	wishes, err := wishesOf(g.group)
+	if err != nil {
+		return g, err
+	}
+	constraint, err := clusterview.ConstraintOf(g.hosts.Tree, wishes)
 	if err != nil {
 		return g, err
 	}

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
-	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
 	"github.com/tutti-project/tutti/pkg/apis/tutti"
 )
@@ -86,11 +85,11 @@ func (r *reporter) forget(uid types.UID) {
 	delete(r.last, uid)
 }
 
-// referenceTo is the object that people know: the CRD's.
+// referenceTo is the object that people know: what was projected says so.
 func referenceTo(group *schedulingv1beta1.PodGroup) *v1.ObjectReference {
 	return &v1.ObjectReference{
-		APIVersion: v1alpha1.SchemeGroupVersion.String(),
-		Kind:       "PodGroup",
+		APIVersion: group.APIVersion,
+		Kind:       group.Kind,
 		Namespace:  group.Namespace,
 		Name:       group.Name,
 		UID:        group.UID,
