@@ -43,6 +43,9 @@ func newPodGroup(v *view, counts []roleCount) *schedulingv1alpha1.PodGroup {
 	if int(group.Spec.MinMember) <= totalReplicas(v.roles) {
 		group.Spec.MinMember = max(1, min(group.Spec.MinMember, possibleMembers(counts)))
 	}
+	if minimums := roleMinimums(v, counts, group.Spec.MinMember); minimums != "" {
+		group.Annotations = merged(group.Annotations, map[string]string{tutti.RoleMinimumsAnnotation: minimums})
+	}
 	if policy := v.job.Spec.RunPolicy.SchedulingPolicy; policy != nil && policy.MinResources != nil {
 		group.Spec.MinResources = *policy.MinResources
 	} else {

@@ -5,13 +5,16 @@ package tfjob
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"sync"
 	"testing"
 	"time"
 
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,7 +24,6 @@ import (
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
-	schedulingv1alpha1 "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 	podgroupfake "sigs.k8s.io/scheduler-plugins/pkg/generated/clientset/versioned/fake"
 
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
@@ -246,38 +248,31 @@ func (w *world) patch(a clienttesting.PatchActionImpl) (apiObject, error) {
 }
 
 func (w *world) patchGroup(a clienttesting.PatchActionImpl) (apiObject, error) {
-	live, ok := w.objects[resGroups][a.Name].(*schedulingv1alpha1.PodGroup)
+	live, ok := w.objects[resGroups][a.Name]
 	if !ok {
 		return nil, notFound(a)
 	}
-	live = live.DeepCopy()
-	var operations []struct {
-		Path  string
-		Value json.RawMessage
-	}
-	if err := json.Unmarshal(a.Patch, &operations); err != nil {
+	patch, err := jsonpatch.DecodePatch(a.Patch)
+	if err != nil {
 		return nil, err
 	}
-	for _, op := range operations {
-		switch op.Path {
-		case "/metadata/resourceVersion":
-			if string(op.Value) != strconv.Quote(live.ResourceVersion) {
-				return nil, apierrors.NewConflict(group(a), a.Name, fmt.Errorf("modified"))
-			}
-		case "/metadata/labels":
-			live.Labels = nil
-			if err := json.Unmarshal(op.Value, &live.Labels); err != nil {
-				return nil, err
-			}
-		case "/spec":
-			live.Spec = schedulingv1alpha1.PodGroupSpec{}
-			if err := json.Unmarshal(op.Value, &live.Spec); err != nil {
-				return nil, err
-			}
-		}
+	before, err := json.Marshal(live)
+	if err != nil {
+		return nil, err
 	}
-	w.put(resGroups, live)
-	return live, nil
+	after, err := patch.Apply(before)
+	if errors.Is(err, jsonpatch.ErrTestFailed) {
+		return nil, apierrors.NewConflict(group(a), a.Name, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	changed := reflect.New(reflect.TypeOf(live).Elem()).Interface().(apiObject)
+	if err := json.Unmarshal(after, changed); err != nil {
+		return nil, err
+	}
+	w.put(resGroups, changed)
+	return changed, nil
 }
 
 // delete takes unbound pods and other objects away at once; pods that run are left for the kubelet to end.
