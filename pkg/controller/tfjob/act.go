@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	schedulingv1alpha1 "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 )
 
 // inFlight is how many requests of one job are under way at once. The API server gains nothing from more, and other jobs want
@@ -36,7 +35,6 @@ var errOutOfDate = errors.New("the job has changed since the cache saw it")
 func (c *Controller) act(ctx context.Context, v *view, p *plan) error {
 	pods := c.clients.Kube.CoreV1().Pods(v.job.Namespace)
 	services := c.clients.Kube.CoreV1().Services(v.job.Namespace)
-	groups := c.clients.PodGroups.SchedulingV1alpha1().PodGroups(v.job.Namespace)
 
 	steps := []func() error{
 		func() error { return c.settleClaims(ctx, v) },
@@ -53,15 +51,13 @@ func (c *Controller) act(ctx context.Context, v *view, p *plan) error {
 			return each(p.deleteServices, func(s *corev1.Service) error { return remove(ctx, c, v, services, kindService, s) })
 		},
 		func() error {
-			return each(p.deleteGroups, func(g *schedulingv1alpha1.PodGroup) error {
-				return remove(ctx, c, v, groups, kindPodGroup, g)
-			})
+			return each(p.deleteGroups, func(g podGroup) error { return remove(ctx, c, v, c.groupClient(v), kindPodGroup, g) })
 		},
 		func() error {
 			if p.createGroup == nil {
 				return nil
 			}
-			return create(ctx, c, v, groups, kindPodGroup, p.createGroup)
+			return create(ctx, c, v, c.groupClient(v), kindPodGroup, p.createGroup)
 		},
 		func() error {
 			if p.patchGroup == nil {
@@ -153,9 +149,8 @@ func create[T metav1.Object](ctx context.Context, c *Controller, v *view, object
 // none. A PodGroup of the job's without labels is one that training-operator made, and is brought in step.
 func (c *Controller) refuse(ctx context.Context, v *view, o claimed, wanted metav1.Object) error {
 	if belongsTo(o.object, v.job) {
-		is, isGroup := o.object.(*schedulingv1alpha1.PodGroup)
-		if want, ok := wanted.(*schedulingv1alpha1.PodGroup); ok && isGroup {
-			return c.updateGroup(ctx, v, podGroupPatch(is, want))
+		if o.kind == kindPodGroup {
+			return c.updateGroup(ctx, v, c.options.PodGroups.patch(o.object.(podGroup), wanted.(podGroup)))
 		}
 		if err := c.release(ctx, v, o); err != nil {
 			return err
@@ -215,9 +210,13 @@ func (c *Controller) expire(ctx context.Context, v *view) error {
 	return fmt.Errorf("deleting TFJob %s/%s: %w", v.job.Namespace, v.job.Name, err)
 }
 
+// groupClient is there where PodGroups are made.
+func (c *Controller) groupClient(v *view) groupClient {
+	return c.options.PodGroups.client(c.clients, v.job.Namespace)
+}
+
 func (c *Controller) updateGroup(ctx context.Context, v *view, patch []byte) error {
-	_, err := c.clients.PodGroups.SchedulingV1alpha1().PodGroups(v.job.Namespace).
-		Patch(ctx, v.job.Name, types.JSONPatchType, patch, metav1.PatchOptions{})
+	_, err := c.groupClient(v).Patch(ctx, v.job.Name, types.JSONPatchType, patch, metav1.PatchOptions{})
 	if err != nil {
 		return fmt.Errorf("updating pod group %s/%s: %w", v.job.Namespace, v.job.Name, err)
 	}

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
-	schedulingv1alpha1 "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
 	"github.com/tutti-project/tutti/pkg/clusterspec"
@@ -19,7 +18,7 @@ import (
 
 var (
 	testTime    = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	testOptions = Options{SchedulerName: "tutti-scheduler", PodGroups: true}
+	testOptions = Options{SchedulerName: "tutti-scheduler", PodGroups: CRDPodGroups}
 )
 
 type jobOption func(*kubeflowv1.TFJob)
@@ -69,7 +68,7 @@ func makeView(t *testing.T, job *kubeflowv1.TFJob, pods ...*corev1.Pod) *view {
 		stored:   job,
 		pods:     map[string]*corev1.Pod{},
 		services: map[string]*corev1.Service{},
-		groups:   map[string]*schedulingv1alpha1.PodGroup{},
+		groups:   map[string]podGroup{},
 		open:     map[entry]bool{},
 		taken:    map[entry]bool{},
 	}
@@ -83,7 +82,7 @@ func makeView(t *testing.T, job *kubeflowv1.TFJob, pods ...*corev1.Pod) *view {
 		for _, a := range v.addresses() {
 			v.services[a.name] = newService(v, a)
 		}
-		v.groups[v.job.Name] = newPodGroup(v, count(v, testTime))
+		v.groups[v.job.Name] = newGroupOf(v)
 	}
 	return v
 }
@@ -146,7 +145,7 @@ func actions(v *view, p *plan) []string {
 		lines = append(lines, "delete service "+s.Name)
 	}
 	for _, g := range p.deleteGroups {
-		lines = append(lines, "delete group "+g.Name)
+		lines = append(lines, "delete group "+g.GetName())
 	}
 	if p.createGroup != nil {
 		lines = append(lines, "create group "+v.job.Name)

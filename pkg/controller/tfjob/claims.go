@@ -126,7 +126,7 @@ func (c *Controller) writeOwners(ctx context.Context, o claimed, owners []metav1
 	case kindService:
 		_, err = c.clients.Kube.CoreV1().Services(namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
 	case kindPodGroup:
-		_, err = c.clients.PodGroups.SchedulingV1alpha1().PodGroups(namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+		_, err = c.options.PodGroups.client(c.clients, namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
 	}
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err) {
 		return nil // it is another object by now, and its event is on the way

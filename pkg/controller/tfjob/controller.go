@@ -33,8 +33,8 @@ type Options struct {
 	SchedulerName string
 	// Domain is the cluster's DNS domain in TF_CONFIG; empty leaves it out.
 	Domain string
-	// PodGroups: a PodGroup of scheduling.x-k8s.io is made per job, and pods are labelled as its members.
-	PodGroups bool
+	// PodGroups is the kind of PodGroup that is made per job, CRDPodGroups or NativePodGroups, and pods are marked as its members; nil is none.
+	PodGroups *PodGroupKind
 	// ServicePerJob: the pods of a job are found through one service, unless the job says otherwise. It spares large clusters a
 	// service per pod; the addresses in TF_CONFIG are longer by the job's name.
 	ServicePerJob bool

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-	schedulingv1alpha1 "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
 )
@@ -25,9 +24,9 @@ type plan struct {
 	restartPods    []*corev1.Pod // deleted because they failed; their slots are filled again when they are gone
 	deletePods     []*corev1.Pod
 	deleteServices []*corev1.Service
-	deleteGroups   []*schedulingv1alpha1.PodGroup
+	deleteGroups   []podGroup
 
-	createGroup    *schedulingv1alpha1.PodGroup
+	createGroup    podGroup
 	patchGroup     []byte
 	createServices []address
 	createPods     []newcomer
@@ -68,7 +67,7 @@ func decide(v *view, options Options, now time.Time) *plan {
 	}
 	begin(p, v, options, now)
 	problems := v.problems
-	if options.PodGroups && len(problems) == 0 {
+	if options.PodGroups != nil && len(problems) == 0 {
 		problems = validateGang(v)
 	}
 	if len(problems) == 0 && v.refused != "" && !hasRun(&p.status) {
@@ -106,7 +105,7 @@ func begin(p *plan, v *view, options Options, now time.Time) {
 		if r.spec.Template.Spec.RestartPolicy != "" {
 			p.events = append(p.events, templateRestartPolicyIgnored(r))
 		}
-		if name := r.spec.Template.Spec.SchedulerName; options.PodGroups && name != "" && name != options.SchedulerName {
+		if name := r.spec.Template.Spec.SchedulerName; options.PodGroups != nil && name != "" && name != options.SchedulerName {
 			p.events = append(p.events, templateSchedulerKept(r))
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	schedulingv1alpha1 "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
 )
@@ -64,7 +65,7 @@ func TestDecide(t *testing.T) {
 		"a group on its way out holds everything up": {
 			job(), nil, func(v *view) {
 				clear(v.services)
-				v.groups["j"].DeletionTimestamp = &metav1.Time{Time: testTime}
+				v.groups["j"].SetDeletionTimestamp(&metav1.Time{Time: testTime})
 			}, nil},
 		"a service on its way out holds the pods up": {
 			job(), everything[:1], func(v *view) {
@@ -85,7 +86,7 @@ func TestDecide(t *testing.T) {
 			[]string{"delete pod j-worker-2", "delete service j-worker-2"}},
 		"more replicas: the group is updated, the rest filled in": {
 			job(), everything[:2], func(v *view) {
-				v.groups["j"].Spec.MinMember = 2
+				v.groups["j"].(*schedulingv1alpha1.PodGroup).Spec.MinMember = 2
 				delete(v.services, "j-worker-1")
 			},
 			[]string{"update group j", "create service j-worker-1", "create pod j-worker-1"}},

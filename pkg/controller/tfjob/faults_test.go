@@ -115,6 +115,14 @@ func gangJob(policy kubeflowv1.CleanPodPolicy) *kubeflowv1.TFJob {
 	return makeJob(replicas(ps, 1, kubeflowv1.RestartPolicyAlways), replicas(worker, 3, kubeflowv1.RestartPolicyExitCode), allWorkers, cleaning(policy))
 }
 
+// ofEitherKind are test options with each kind of PodGroup.
+var ofEitherKind = map[string]Options{"crd": testOptions, "native": {SchedulerName: "tutti-scheduler", PodGroups: NativePodGroups}}
+
+// anyKind takes turns.
+func anyKind(n uint64) Options {
+	return ofEitherKind[[]string{"crd", "native"}[n%2]]
+}
+
 // wantEnd is how a gangJob ends, whatever happened on the way. (Whether it was ever seen running, and whether its PS ran when the last
 // worker succeeded, may differ.)
 var wantEnd = map[kubeflowv1.CleanPodPolicy][]string{
@@ -181,8 +189,14 @@ func expand(indexes string) []string {
 }
 
 func TestUndisturbedJob(t *testing.T) {
+	for name, options := range ofEitherKind {
+		t.Run(name, func(t *testing.T) { undisturbedJob(t, options) })
+	}
+}
+
+func undisturbedJob(t *testing.T, options Options) {
 	const policy = kubeflowv1.CleanPodPolicyRunning
-	w := newWorld(t)
+	w := newWorldOf(t, options)
 	w.check = w.safety(true)
 	w.put(resJobs, gangJob(policy))
 	w.settle()
@@ -221,7 +235,7 @@ func TestKilledAtEveryWrite(t *testing.T) {
 	for _, how := range []fault{killed, forgotten} {
 		for at := range writes {
 			t.Run(fmt.Sprintf("write %d, fault %d", at, how), func(t *testing.T) {
-				w := newWorld(t)
+				w := newWorldOf(t, anyKind(uint64(at)))
 				w.check = w.safety(true)
 				w.put(resJobs, gangJob(policy))
 				n := 0
@@ -270,7 +284,7 @@ func TestRandomFaults(t *testing.T) {
 			if seed%4 >= 2 || suspends {
 				policy, victims = kubeflowv1.CleanPodPolicyAll, "j-"
 			}
-			w := newWorld(t)
+			w := newWorldOf(t, anyKind(seed/4))
 			w.check = w.safety(!suspends)
 			w.put(resJobs, gangJob(policy))
 			for step := range 60 {

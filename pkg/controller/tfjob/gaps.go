@@ -4,7 +4,10 @@
 package tfjob
 
 import (
+	"slices"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // dropSurplus removes what is beyond the number of replicas.
@@ -35,7 +38,7 @@ func fillGaps(p *plan, v *view, counts []roleCount, options Options, now time.Ti
 	if totalReplicas(v.roles) == 0 {
 		return
 	}
-	if options.PodGroups && !fillGroup(p, v, counts) {
+	if options.PodGroups != nil && !fillGroup(p, v, counts, options.PodGroups) {
 		return
 	}
 	if fillServices(p, v) {
@@ -44,16 +47,16 @@ func fillGaps(p *plan, v *view, counts []roleCount, options Options, now time.Ti
 }
 
 // fillGroup tells whether the rest may follow.
-func fillGroup(p *plan, v *view, counts []roleCount) bool {
-	is, want := v.groups[v.job.Name], newPodGroup(v, counts)
+func fillGroup(p *plan, v *view, counts []roleCount, kind *PodGroupKind) bool {
+	is, want := v.groups[v.job.Name], kind.write(gangOf(v, counts))
 	switch {
 	case is == nil && !v.isAsked(creation(kindPodGroup, v.job.Name)):
 		p.createGroup = want
 	case is == nil:
-	case is.DeletionTimestamp != nil:
-		return false
+	case is.GetDeletionTimestamp() != nil:
+		return kind.isHeld && slices.ContainsFunc(sorted(v.pods), func(pod *corev1.Pod) bool { return !hasEnded(pod) })
 	default:
-		p.patchGroup = podGroupPatch(is, want)
+		p.patchGroup = kind.patch(is, want)
 	}
 	return true
 }

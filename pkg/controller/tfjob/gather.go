@@ -9,8 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
-	schedulingv1alpha1 "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
 )
@@ -26,7 +26,7 @@ type view struct {
 	// show it yet.
 	pods     map[string]*corev1.Pod
 	services map[string]*corev1.Service
-	groups   map[string]*schedulingv1alpha1.PodGroup
+	groups   map[string]podGroup
 
 	// perJob: one service stands for all pods.
 	perJob bool
@@ -63,7 +63,7 @@ func (c *Controller) gather(stored *kubeflowv1.TFJob, now time.Time) (*view, err
 	if v.services, err = owned[*corev1.Service](c.services, v, kindService, now); err != nil {
 		return nil, err
 	}
-	if v.groups, err = owned[*schedulingv1alpha1.PodGroup](c.groups, v, kindPodGroup, now); err != nil {
+	if v.groups, err = owned[podGroup](c.groups, v, kindPodGroup, now); err != nil {
 		return nil, err
 	}
 	v.perJob = perJobServices(v, c.options)
@@ -80,13 +80,7 @@ func (c *Controller) gather(stored *kubeflowv1.TFJob, now time.Time) (*view, err
 // isAsked tells whether there is no use in asking for an object: it was asked for, or its name is taken.
 func (v *view) isAsked(e entry) bool { return v.open[e] || v.taken[e] }
 
-// dependent is an object that a job may own.
-type dependent[T any] interface {
-	metav1.Object
-	DeepCopy() T
-}
-
-func owned[T dependent[T]](objects cache.Indexer, v *view, kind string, now time.Time) (map[string]T, error) {
+func owned[T dependent](objects cache.Indexer, v *view, kind string, now time.Time) (map[string]T, error) {
 	if objects == nil {
 		return nil, nil
 	}
@@ -105,12 +99,18 @@ func owned[T dependent[T]](objects cache.Indexer, v *view, kind string, now time
 			continue
 		}
 		if o.GetDeletionTimestamp() == nil && v.open[deletion(kind, o.GetUID())] {
-			o = o.DeepCopy()
+			o = o.DeepCopyObject().(T)
 			o.SetDeletionTimestamp(&metav1.Time{Time: now})
 		}
 		found[o.GetName()] = o
 	}
 	return found, nil
+}
+
+// dependent is an object that a job may own.
+type dependent interface {
+	metav1.Object
+	runtime.Object
 }
 
 // byController is the index of objects by the UID of their controller.

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
-	schedulingv1alpha1 "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
 )
@@ -35,7 +34,7 @@ type life struct {
 	job      *kubeflowv1.TFJob
 	pods     map[string]*corev1.Pod
 	services map[string]*corev1.Service
-	groups   map[string]*schedulingv1alpha1.PodGroup
+	groups   map[string]podGroup
 
 	succeeded map[string]bool // whatever a reconcile has seen succeed
 }
@@ -73,7 +72,7 @@ func TestRandomHistories(t *testing.T) {
 func newLife(t *testing.T, seed uint64) *life {
 	l := &life{
 		t: t, rng: rand.New(rand.NewPCG(seed, 7)), now: testTime,
-		pods: map[string]*corev1.Pod{}, services: map[string]*corev1.Service{}, groups: map[string]*schedulingv1alpha1.PodGroup{},
+		pods: map[string]*corev1.Pod{}, services: map[string]*corev1.Service{}, groups: map[string]podGroup{},
 		succeeded: map[string]bool{},
 	}
 	l.job = makeJob(replicas(worker, int32(l.rng.IntN(4)), l.restartPolicy()))

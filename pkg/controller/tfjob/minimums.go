@@ -22,18 +22,14 @@ var needed = []kubeflowv1.ReplicaType{
 	kubeflowv1.TFJobReplicaTypeEval,
 }
 
-// roleMinimums is the annotation that splits a gang's minimum among its roles: the user's, or, where the gang may lack some of its
-// members, one by what the job needs first; empty where there is nothing to split. No role has a higher minimum than it has replicas that
-// are yet to end: a gang that has lost some of its pods after others had succeeded would wait for ever.
-func roleMinimums(v *view, counts []roleCount, minMember int32) string {
+// roleMinimums is the annotation that splits what a gang needs, members that are yet to end, among its roles: the user's, or, where the gang
+// may lack some, one by what the job needs first; empty where there is nothing to split. No role has a higher minimum than it has
+// replicas that are yet to end: a gang that has lost some of its pods after others had succeeded would wait for ever.
+func roleMinimums(v *view, counts []roleCount, members int32) string {
 	if written, ok := v.job.Annotations[tutti.RoleMinimumsAnnotation]; ok {
 		return cappedMinimums(written, counts)
 	}
-	succeeded := 0
-	for i := range counts {
-		succeeded += int(counts[i].succeeded) - counts[i].spent
-	}
-	left := int(minMember) - succeeded // the scheduler takes those for members that have their places
+	left := int(members)
 	if left >= unended(counts...) {
 		return ""
 	}

@@ -36,7 +36,7 @@ func TestPod(t *testing.T) {
 	tmpl.Spec.Containers = append([]corev1.Container{{Name: "sidecar", Image: "s"}}, tmpl.Spec.Containers...)
 
 	v := makeView(t, job)
-	got, err := newPod(v, newcomer{slot: slot{&v.roles[1], 1}}, Options{SchedulerName: "tutti-scheduler", PodGroups: true, Domain: "d.io"})
+	got, err := newPod(v, newcomer{slot: slot{&v.roles[1], 1}}, Options{SchedulerName: "tutti-scheduler", PodGroups: CRDPodGroups, Domain: "d.io"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,9 @@ func TestService(t *testing.T) {
 	}
 }
 
-func newGroupOf(v *view) *schedulingv1alpha1.PodGroup { return newPodGroup(v, count(v, testTime)) }
+func newGroupOf(v *view) *schedulingv1alpha1.PodGroup {
+	return CRDPodGroups.write(gangOf(v, count(v, testTime))).(*schedulingv1alpha1.PodGroup)
+}
 
 func TestPodGroup(t *testing.T) {
 	job := makeJob(replicas(ps, 2), replicas(worker, 4))
@@ -207,7 +209,7 @@ func TestPodGroupPatch(t *testing.T) {
 			is := want.DeepCopy()
 			is.ResourceVersion = "7"
 			tc.change(is)
-			if got := string(podGroupPatch(is, want)); got != tc.want {
+			if got := string(CRDPodGroups.patch(is, want)); got != tc.want {
 				t.Errorf("got  %s\nwant %s", got, tc.want)
 			}
 		})

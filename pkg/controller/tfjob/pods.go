@@ -40,8 +40,9 @@ func newPod(v *view, n newcomer, options Options) (*corev1.Pod, error) {
 	if n.attempt > 0 {
 		pod.Annotations = merged(pod.Annotations, map[string]string{tutti.AttemptAnnotation: strconv.Itoa(int(n.attempt))})
 	}
-	if options.PodGroups {
+	if options.PodGroups != nil {
 		pod.Labels[schedulingv1alpha1.PodGroupLabel] = v.job.Name
+		options.PodGroups.join(pod, v.job.Name)
 	}
 	if pod.Spec.SchedulerName == "" {
 		pod.Spec.SchedulerName = options.SchedulerName

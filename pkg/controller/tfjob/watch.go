@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
-	podgroups "sigs.k8s.io/scheduler-plugins/pkg/generated/informers/externalversions"
 
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
 	tfjobs "github.com/tutti-project/tutti/pkg/generated/informers/externalversions"
@@ -56,12 +55,10 @@ func (c *Controller) watch() error {
 	if err == nil {
 		c.services, err = c.watchObjects(objects.Core().V1().Services().Informer(), kindService)
 	}
-	if err == nil && c.options.PodGroups {
-		groups := podgroups.NewSharedInformerFactoryWithOptions(c.clients.PodGroups, 0,
-			podgroups.WithNamespace(c.options.Namespace), podgroups.WithTweakListOptions(own),
-			podgroups.WithTransform(withoutManagedFields))
+	if err == nil && c.options.PodGroups != nil {
+		groups, informer := c.options.PodGroups.watch(c.clients, c.options.Namespace, own)
 		c.factories = append(c.factories, groups)
-		c.groups, err = c.watchObjects(groups.Scheduling().V1alpha1().PodGroups().Informer(), kindPodGroup)
+		c.groups, err = c.watchObjects(informer, kindPodGroup)
 	}
 	return err
 }

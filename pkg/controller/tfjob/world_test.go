@@ -16,6 +16,7 @@ import (
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -51,6 +52,7 @@ type world struct {
 	after      time.Duration // when the last reconcile wants the next one
 	jobs       cache.Indexer // the controller's cache of jobs
 	clients    Clients
+	options    Options
 	// fault decides what happens to a write.
 	fault func(action string) fault
 	// check looks at every write that takes effect.
@@ -89,9 +91,12 @@ const (
 
 var resources = []string{resJobs, resPods, resServices, resGroups}
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T) *world { return newWorldOf(t, testOptions) }
+
+func newWorldOf(t *testing.T, options Options) *world {
 	w := &world{
 		t:       t,
+		options: options,
 		clock:   testTime,
 		objects: map[string]map[string]apiObject{},
 		journal: map[string][]change{},
@@ -113,7 +118,7 @@ func newWorld(t *testing.T) *world {
 
 // start puts a new controller in the place of the present one. It knows what the caches hold and nothing else.
 func (w *world) start() {
-	controller, err := New(w.clients, testOptions, &w.events, w.now)
+	controller, err := New(w.clients, w.options, &w.events, w.now)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -292,8 +297,29 @@ func (w *world) delete(a clienttesting.DeleteActionImpl) error {
 		w.put(resPods, pod)
 		return nil
 	}
+	if group, ok := live.(*schedulingv1beta1.PodGroup); ok {
+		group = group.DeepCopy()
+		group.DeletionTimestamp = &metav1.Time{Time: testTime}
+		w.put(resGroups, group)
+		w.letGroupsGo()
+		return nil
+	}
 	w.remove(resource, a.Name)
 	return nil
+}
+
+// letGroupsGo does what Kubernetes' controller does that protects native PodGroups: they stay as long as a pod of theirs runs.
+func (w *world) letGroupsGo() {
+	for _, o := range w.objects[resPods] {
+		if !hasEnded(o.(*corev1.Pod)) {
+			return
+		}
+	}
+	for name, o := range w.objects[resGroups] {
+		if _, isNative := o.(*schedulingv1beta1.PodGroup); isNative && o.GetDeletionTimestamp() != nil {
+			w.remove(resGroups, name)
+		}
+	}
 }
 
 func (w *world) put(resource string, o apiObject) {
@@ -301,11 +327,17 @@ func (w *world) put(resource string, o apiObject) {
 	o.SetResourceVersion(strconv.Itoa(w.version))
 	w.journal[resource] = append(w.journal[resource], change{w.objects[resource][o.GetName()], o})
 	w.objects[resource][o.GetName()] = o
+	if resource == resPods {
+		w.letGroupsGo()
+	}
 }
 
 func (w *world) remove(resource, name string) {
 	w.journal[resource] = append(w.journal[resource], change{w.objects[resource][name], nil})
 	delete(w.objects[resource], name)
+	if resource == resPods {
+		w.letGroupsGo()
+	}
 }
 
 // deliver lets the caches see the next n changes of a resource.
