@@ -79,7 +79,7 @@ func TestOptions(t *testing.T) {
 		want string
 	}{
 		"the defaults are valid":     {nil, ""},
-		"an API that is not written": {[]string{"--pod-group-api=native"}, "--pod-group-api=native is not supported; it can be crd or none"},
+		"an API that does not exist": {[]string{"--pod-group-api=x"}, "--pod-group-api=x is not supported; it can be one of crd, native, auto, none"},
 		"no threads":                 {[]string{"--controller-threads=0"}, "--controller-threads is 0; it must be at least 1"},
 		"no requests":                {[]string{"--kube-api-qps=0"}, "both must be above 0"},
 		"a scheduler's name":         {[]string{"--scheduler-name=A_B"}, `--scheduler-name="A_B"`},

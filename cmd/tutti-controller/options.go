@@ -42,14 +42,6 @@ type options struct {
 	gangScheduler string
 }
 
-// podGroupAPIs are the kinds of PodGroup that can be written for a job.
-var podGroupAPIs = []string{podGroupCRD, podGroupNone}
-
-const (
-	podGroupCRD  = "crd"
-	podGroupNone = "none"
-)
-
 // defaultScheduler is the cluster's own.
 const defaultScheduler = corev1.DefaultSchedulerName
 
@@ -76,7 +68,8 @@ func (o *options) flags() cliflag.NamedFlagSets {
 	jobs.IntVar(&o.threads, "controller-threads", o.threads, "How many TFJobs are reconciled at the same time.")
 	jobs.StringVar(&o.schedulerName, "scheduler-name", o.schedulerName, "The scheduler of pods whose template names none.")
 	jobs.StringVar(&o.podGroupAPI, "pod-group-api", o.podGroupAPI,
-		"Which PodGroup is made for a TFJob: crd (scheduling.x-k8s.io) or none.")
+		"Which PodGroup is made for a TFJob: crd (scheduling.x-k8s.io), native (scheduling.k8s.io, where the API server serves it), "+
+			"auto (native where it is served and allowed, crd elsewhere) or none.")
 	jobs.BoolVar(&o.servicePerJob, "service-per-job", o.servicePerJob,
 		"Make one service for a TFJob instead of one per pod. A TFJob's annotation "+tutti.ServicesAnnotation+" goes before it.")
 	jobs.DurationVar(&o.forceDelete, "force-delete-lost-pods-after", o.forceDelete,
@@ -102,7 +95,7 @@ func (o *options) validate() error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if !slices.Contains(podGroupAPIs, o.podGroupAPI) {
-		wrong("--pod-group-api=%s is not supported; it can be %s", o.podGroupAPI, strings.Join(podGroupAPIs, " or "))
+		wrong("--pod-group-api=%s is not supported; it can be one of %s", o.podGroupAPI, strings.Join(podGroupAPIs, ", "))
 	}
 	if o.threads < 1 {
 		wrong("--controller-threads is %d; it must be at least 1", o.threads)

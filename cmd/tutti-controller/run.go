@@ -38,7 +38,12 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	if err := waitUntilServed(ctx, clients.Kube.Discovery(), o); err != nil {
+	tfJobs := kubeflowv1.SchemeGroupVersion.WithResource(kubeflowv1.TFJobPlural)
+	if err := waitUntilServed(ctx, clients.Kube.Discovery(), tfJobs, areTheyInstalled); err != nil || ctx.Err() != nil {
+		return err
+	}
+	groups, err := podGroupKind(ctx, clients.Kube, o)
+	if err != nil || ctx.Err() != nil {
 		return err
 	}
 	recorder, flush, err := newRecorder(ctx, config)
@@ -50,7 +55,7 @@ func run(ctx context.Context, o *options) error {
 		Namespace:     o.namespace,
 		SchedulerName: o.schedulerName,
 		Domain:        o.domain,
-		PodGroups:     o.podGroupAPI == podGroupCRD,
+		PodGroups:     groups,
 		ServicePerJob: o.servicePerJob,
 
 		ForceDeleteLost: o.forceDelete,

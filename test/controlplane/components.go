@@ -25,6 +25,7 @@ var controllers = []string{
 	"persistentvolume-binder-controller",
 	"persistentvolume-protection-controller",
 	"persistentvolumeclaim-protection-controller",
+	"podgroup-protection-controller", // where the feature GenericWorkload is on
 	"serviceaccount-controller",
 }
 

@@ -34,6 +34,10 @@ type Options struct {
 	// APIServerArgs are added to the API server's command line; none by
 	// default, which is the stock server.
 	APIServerArgs []string
+	// ControllerManagerArgs are the same for the controller manager.
+	ControllerManagerArgs []string
+	// Components are folders of manifests/ that are installed with the base.
+	Components []string
 }
 
 // ControlPlane is a running control plane.
@@ -45,6 +49,7 @@ type ControlPlane struct {
 	Dynamic    dynamic.Interface
 
 	dir, root string
+	installed []string // components
 	url       string
 	authority *authority
 	mapper    meta.ResettableRESTMapper
@@ -57,7 +62,7 @@ type ControlPlane struct {
 // controller manager and KWOK, and returns when the API server is ready.
 // Whatever had started is ended when it fails.
 func Start(ctx context.Context, o Options) (*ControlPlane, error) {
-	c := &ControlPlane{root: o.Root}
+	c := &ControlPlane{root: o.Root, installed: o.Components}
 	var err error
 	if c.dir, err = filepath.Abs(o.Dir); err != nil {
 		return nil, err
@@ -109,7 +114,7 @@ func (c *ControlPlane) start(ctx context.Context, o Options) error {
 	if err := c.Install(ctx); err != nil {
 		return err
 	}
-	if _, err := c.run("kube-controller-manager", c.controllerManagerArgs()...); err != nil {
+	if _, err := c.run("kube-controller-manager", append(c.controllerManagerArgs(), o.ControllerManagerArgs...)...); err != nil {
 		return err
 	}
 	return c.startKwok()

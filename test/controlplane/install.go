@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"time"
@@ -20,11 +21,15 @@ const installLimit = 30 * time.Second
 // itself: the programs run outside the cluster, from bin/.
 var notInstalled = map[string]bool{"Deployment": true}
 
-// Install applies manifests/base as a user would, its Deployments excepted, and
-// returns when the API server serves the new kinds. Start calls it; called
+// Install applies manifests/base with the components that were asked for as a
+// user would, its Deployments excepted, and returns when the API server serves the new kinds. Start calls it; called
 // again, it puts back what was changed.
 func (c *ControlPlane) Install(ctx context.Context) error {
-	objects, err := c.kustomize(ctx, filepath.Join("manifests", "base"))
+	folder, err := c.variant()
+	if err != nil {
+		return err
+	}
+	objects, err := c.kustomize(ctx, folder)
 	if err != nil {
 		return err
 	}
@@ -39,9 +44,30 @@ func (c *ControlPlane) Install(ctx context.Context) error {
 	return nil
 }
 
-// kustomize renders a folder of the module.
+// variant is a folder with a kustomization of the base and the components, as a
+// user would write it. Kustomize wants the way there to be a relative one.
+func (c *ControlPlane) variant() (string, error) {
+	manifests, err := filepath.Rel(filepath.Join(c.dir, "variant"), filepath.Join(c.root, "manifests"))
+	if err != nil {
+		return "", err
+	}
+	kustomization := "resources:\n- " + filepath.Join(manifests, "base") + "\n"
+	for i, component := range c.installed {
+		if i == 0 {
+			kustomization += "components:\n"
+		}
+		kustomization += "- " + filepath.Join(manifests, component) + "\n"
+	}
+	folder := filepath.Join(c.dir, "variant")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return "", err
+	}
+	return folder, os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(kustomization), 0o600)
+}
+
+// kustomize renders a folder.
 func (c *ControlPlane) kustomize(ctx context.Context, folder string) ([]*unstructured.Unstructured, error) {
-	command := exec.CommandContext(ctx, filepath.Join(c.root, "bin", "kubectl"), "kustomize", filepath.Join(c.root, folder))
+	command := exec.CommandContext(ctx, filepath.Join(c.root, "bin", "kubectl"), "kustomize", folder)
 	command.Env = append(command.Environ(), "HOME="+c.dir)
 	manifest, err := command.Output()
 	if err != nil {

@@ -18,7 +18,6 @@ type gang struct {
 	metav1.ObjectMeta
 	// minMember is how many pods have to be placed for any to start; those that have succeeded, and whose pods are there, are among them.
 	minMember int32
-	succeeded int32
 	// minResources is what they need together.
 	minResources           corev1.ResourceList
 	scheduleTimeoutSeconds *int32
@@ -49,13 +48,14 @@ func gangOf(v *view, counts []roleCount) gang {
 	if int(g.minMember) <= totalReplicas(v.roles) {
 		g.minMember = max(1, min(g.minMember, possibleMembers(counts)))
 	}
+	unended := g.minMember
 	for i := range counts {
-		g.succeeded += counts[i].succeeded - int32(counts[i].spent)
+		unended -= counts[i].succeeded - int32(counts[i].spent)
 		if counts[i].role.replicas > 0 {
 			g.priorityClass = priorityClass(v.job, counts[i].role) // the same for all: see validateGang
 		}
 	}
-	if minimums := roleMinimums(v, counts, g.minMember-g.succeeded); minimums != "" {
+	if minimums := roleMinimums(v, counts, unended); minimums != "" {
 		g.Annotations = merged(g.Annotations, map[string]string{tutti.RoleMinimumsAnnotation: minimums})
 	}
 	if policy != nil && policy.MinResources != nil {

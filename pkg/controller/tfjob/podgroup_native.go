@@ -19,8 +19,7 @@ var NativePodGroups = &PodGroupKind{
 			ObjectMeta: g.ObjectMeta,
 			Spec: schedulingv1beta1.PodGroupSpec{
 				SchedulingPolicy: schedulingv1beta1.PodGroupSchedulingPolicy{
-					// Schedulers count pods that have yet to end, and only those.
-					Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: max(1, g.minMember-g.succeeded)},
+					Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: g.minMember},
 				},
 				DisruptionMode:    &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}},
 				PriorityClassName: g.priorityClass,

@@ -43,10 +43,6 @@ func TestNativePodGroup(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	v := makeView(t, job)
-	v.pods["j-worker-1"] = makePod("worker", 1, succeeded, exited(0))
-	if got := newNativeGroupOf(v).Spec.SchedulingPolicy.Gang.MinCount; got != 4 {
-		t.Errorf("beside a pod that has succeeded, %d are needed, want 4", got)
-	}
 	pod, err := newPod(v, newcomer{slot: slot{&v.roles[0], 1}}, nativeOptions)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,162 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	schedulingv1beta1 "k8s.io/client-go/kubernetes/typed/scheduling/v1beta1"
+	"k8s.io/client-go/util/retry"
+
+	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
+	tuttiapi "github.com/tutti-project/tutti/pkg/apis/tutti"
+	"github.com/tutti-project/tutti/test/controlplane"
+)
+
+// TestJobsAreNativeGangsWhereTheAPIServerHasThem: with --pod-group-api=auto, on
+// an API server with PodGroups of its own, a job's gang is one of those, from
+// its creation over a suspension to its end.
+func TestJobsAreNativeGangsWhereTheAPIServerHasThem(t *testing.T) {
+	plane, err := controlplane.Start(t.Context(), controlplane.Options{
+		Dir: t.TempDir(),
+		APIServerArgs: []string{
+			"--feature-gates=GenericWorkload=true",
+			"--runtime-config=scheduling.k8s.io/v1beta1=true",
+		},
+		ControllerManagerArgs: []string{"--feature-gates=GenericWorkload=true"},
+		Components:            []string{"native-pod-groups"},
+	})
+	must(t, err)
+	t.Cleanup(plane.Stop)
+	must(t, plane.CreateNodes(t.Context(), controlplane.Small))
+	_, err = plane.StartKubeScheduler("--feature-gates=GenericWorkload=true")
+	must(t, err)
+	_, err = plane.StartController("--pod-group-api=auto", "--scheduler-name=default-scheduler")
+	must(t, err)
+	s := newScene(t, plane)
+	train := job("train", ps(2), workers(6, 8))
+	train.Spec.RunPolicy.SchedulingPolicy = &kubeflowv1.SchedulingPolicy{MinAvailable: new(int32(7))}
+	suspend := func(is bool) func(context.Context) error {
+		return func(ctx context.Context) error {
+			return s.editJob(ctx, "train", func(j *kubeflowv1.TFJob) { j.Spec.RunPolicy.Suspend = &is })
+		}
+	}
+	s.run([]step{
+		{
+			name:  "a job of which one worker may be missing",
+			do:    func(ctx context.Context) error { return s.createJob(ctx, train) },
+			check: all(s.bound("train", 8), s.running("train", 8), s.nativeMembers("train", 8)),
+		},
+		{name: "its group", check: s.nativeGang("train", 7, "ps=2,worker=5")},
+		{
+			name: "all are needed",
+			do: func(ctx context.Context) error {
+				return s.editJob(ctx, "train", func(j *kubeflowv1.TFJob) { j.Spec.RunPolicy.SchedulingPolicy = nil })
+			},
+			check: s.nativeGang("train", 8, ""),
+		},
+		{name: "it is suspended", do: suspend(true), check: all(s.noNativeGang("train"), s.running("train", 0))},
+		{name: "and resumed", do: suspend(false), check: all(s.nativeGang("train", 8, ""), s.running("train", 8))},
+		{
+			name: "there is no other group",
+			check: func(ctx context.Context) error {
+				groups, err := s.podGroups.SchedulingV1alpha1().PodGroups(s.namespace).List(ctx, metav1.ListOptions{})
+				if err == nil && len(groups.Items) > 0 {
+					err = errors.New("there is a PodGroup of the CRD")
+				}
+				return err
+			},
+		},
+		{
+			name: "a short one ends, and its group goes",
+			do: func(ctx context.Context) error {
+				short := job("short", workers(2, 1))
+				short.Spec.TFReplicaSpecs[kubeflowv1.TFJobReplicaTypeWorker].Template.Annotations = map[string]string{"demo.tutti.dev/run-for": "100ms"}
+				return s.createJob(ctx, short)
+			},
+			check: func(ctx context.Context) error {
+				j, err := s.tutti.KubeflowV1().TFJobs(s.namespace).Get(ctx, "short", metav1.GetOptions{})
+				if err != nil {
+					return err
+				}
+				if j.Status.State != kubeflowv1.JobSucceeded {
+					return fmt.Errorf("the job is %s", j.Status.State)
+				}
+				return s.noNativeGang("short")(ctx)
+			},
+		},
+	})
+	s.expectWhole(t, "short", 2)
+}
+
+func (s *scene) editJob(ctx context.Context, name string, edit func(*kubeflowv1.TFJob)) error {
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		jobs := s.tutti.KubeflowV1().TFJobs(s.namespace)
+		j, err := jobs.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		edit(j)
+		_, err = jobs.Update(ctx, j, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+// nativeMembers is true when just so many pods name the group in their spec.
+func (s *scene) nativeMembers(gang string, want int) func(context.Context) error {
+	return func(ctx context.Context) error {
+		pods, err := s.plane.Client.CoreV1().Pods(s.namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		members := 0
+		for _, pod := range pods.Items {
+			if group := pod.Spec.SchedulingGroup; group != nil && group.PodGroupName != nil && *group.PodGroupName == gang {
+				members++
+			}
+		}
+		if members != want {
+			return fmt.Errorf("%d pods are members of %s, want %d", members, gang, want)
+		}
+		return nil
+	}
+}
+
+func (s *scene) nativeGang(name string, minCount int32, minimums string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		group, err := s.nativeGroups().Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if gang := group.Spec.SchedulingPolicy.Gang; gang == nil || gang.MinCount != minCount || group.Spec.DisruptionMode.All == nil {
+			return fmt.Errorf("the group is %+v", group.Spec)
+		}
+		if got := group.Annotations[tuttiapi.RoleMinimumsAnnotation]; got != minimums {
+			return fmt.Errorf("the minimums of roles are %q, want %q", got, minimums)
+		}
+		return nil
+	}
+}
+
+func (s *scene) noNativeGang(name string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		group, err := s.nativeGroups().Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err == nil {
+			err = fmt.Errorf("the group is there, deleted at %v, finalizers %v", group.DeletionTimestamp, group.Finalizers)
+		}
+		return err
+	}
+}
+
+func (s *scene) nativeGroups() schedulingv1beta1.PodGroupInterface {
+	return s.plane.Client.SchedulingV1beta1().PodGroups(s.namespace)
+}
