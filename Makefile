@@ -86,6 +86,11 @@ clean: ## Remove what was built and what runs left.
 kind-up: images bin/kind bin/kubectl ## Make a kind cluster with Tutti on it; needs neither a container engine nor a registry.
 	@hack/kind/up.sh
 
+.PHONY: kind-equip
+kind-equip: bin/image ## Give the cluster TensorFlow with the programs of examples/, a volume and simulated GPUs.
+	@hack/tools/build.sh . bin/gpusim ./test/e2e/gpusim
+	@hack/kind/equip.sh
+
 .PHONY: kind-load
 kind-load: images ## Build Tutti, load it into the cluster and restart it.
 	@hack/kind/install.sh
@@ -107,7 +112,7 @@ test-unit: ## Run the unit tests, the pure packages first.
 
 .PHONY: test-integration
 test-integration: tools build ## Run the integration tests on a real control plane.
-	go test -count=1 -p 1 -timeout 20m $$(go list ./test/... | grep -v /test/examples)
+	go test -count=1 -p 1 -timeout 20m $$(go list ./test/... | grep -v -e /test/examples -e '/test/e2e$$')
 
 .PHONY: test-examples
 test-examples: .test/tensorflow/.done ## Run the training programs as plain processes, and kill some of them.
@@ -122,6 +127,18 @@ test-examples: .test/tensorflow/.done ## Run the training programs as plain proc
 .PHONY: test-faults
 test-faults: tools build ## Let 2,000 jobs live through faults and killed controllers (RUNS: another number).
 	go test -count=1 -timeout 30m -v ./test/faults -args -runs=$(or $(RUNS),2000)
+
+.PHONY: test-e2e
+test-e2e: kind-up kind-equip bin/e2e.test ## Train with TensorFlow on real nodes, and kill what can be killed (RUN: a pattern of tests).
+	.kind/enter bin/e2e.test -test.v -test.timeout 120m -test.run '$(RUN)'
+
+.PHONY: test-e2e-short
+test-e2e-short: kind-up kind-equip bin/e2e.test ## The short ones of these.
+	.kind/enter bin/e2e.test -test.v -test.short -test.timeout 30m
+
+.PHONY: bin/e2e.test
+bin/e2e.test:
+	@go test -c -o $@ ./test/e2e
 
 .PHONY: fuzz
 fuzz: ## Fuzz every fuzz target of the pure packages, one after the other (FUZZTIME: of each, 1m).

@@ -32,6 +32,9 @@ logged() {
   fi
 }
 
+# fresh PATH KEY: it was made whole, from the same things.
+fresh() { [[ $(cat "$1.key" 2>/dev/null) == "$2" ]]; }
+
 # The mode that the present cluster was made in: plain, offline, or nothing.
 mode() { cat "$state/mode" 2>/dev/null || true; }
 

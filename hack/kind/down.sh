@@ -13,4 +13,6 @@ if [[ $(mode) == plain ]]; then
   "$bin/kind" delete cluster --name "$name" --kubeconfig "$KUBECONFIG"
 fi
 stop_engine
-rm -f "$state"/{mode,enter,kubeconfig,kubeconfig.lock}
+# Where containers ran as root, root owns what they wrote.
+rm -rf "$state/shared" || say "these files are left: $state/shared"
+rm -f "$state"/{mode,enter,kubeconfig,kubeconfig.lock,loaded,equipment.yaml}

@@ -32,9 +32,10 @@ check_inotify() {
 # install_packages leaves the services of the packages stopped.
 install_packages() {
   local pair missing=()
-  for pair in dockerd:docker.io containerd:containerd runc:runc iptables:iptables ip:iproute2 mmdebstrap:mmdebstrap; do
+  for pair in dockerd:docker.io containerd:containerd runc:runc iptables:iptables ip:iproute2 mmdebstrap:mmdebstrap strip:binutils; do
     command -v "${pair%%:*}" >/dev/null || missing+=("${pair##*:}")
   done
+  python3 -m pip --version >/dev/null 2>&1 || missing+=(python3-pip)
   ((${#missing[@]} > 0)) || return 0
   say "installing Debian packages: ${missing[*]}"
   local policy=/usr/sbin/policy-rc.d # packages' install scripts ask it whether they may start services
@@ -45,4 +46,10 @@ install_packages() {
   fi
   logged apt-update apt-get update -q
   DEBIAN_FRONTEND=noninteractive logged apt-install apt-get install -qy --no-install-recommends "${missing[@]}"
+}
+
+# debian_mirror prints the address of the mirror that this machine's apt uses,
+# and nothing when there is none to be seen.
+debian_mirror() {
+  apt-get indextargets --format '$(RELEASE) $(SITE)' 'Created-By: Packages' | sed -n 's/^bookworm //p' | head -n1
 }

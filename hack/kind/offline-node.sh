@@ -20,24 +20,20 @@ make_node() {
   make_overlay
 }
 
-# fresh FOLDER KEY: the folder was made whole, from the same things.
-fresh() { [[ $(cat "$1.key" 2>/dev/null) == "$2" ]]; }
-
 make_userland() {
-  local to=$cache/userland kind key mirror
+  local to=$cache/userland kind key
   kind=$(kind_source)
   key=$(cat "$here/offline-node.sh" "$here"/node/* <(echo "$kind") | sha256sum)
   ! fresh "$to" "$key" || return 0
   say "making the nodes' userland from Debian packages"
   rm -rf --one-file-system "$to" "$to.key"
-  mirror=$(apt-get indextargets --format '$(RELEASE) $(SITE)' 'Created-By: Packages' | sed -n 's/^bookworm //p' | head -n1)
   # Debian 12's systemd still takes cgroup v1. The namespaces end with this process, and with them
   # what mmdebstrap has mounted.
   logged userland setpriv --pdeathsig KILL unshare --mount --pid --fork --kill-child --mount-proc \
     mmdebstrap --variant=minbase --dpkgopt=force-unsafe-io \
     --include="$(tr '\n' ',' <"$here/node/packages")" \
     --customize-hook="'$here/node/customize.sh' \"\$1\" '$kind/images/base/files' '$here/node'" \
-    bookworm "$to" ${mirror:+"$mirror"}
+    bookworm "$to" $(debian_mirror)
   echo "$key" >"$to.key"
   say "the userland is made, $(du -sh "$to" | cut -f1)"
 }

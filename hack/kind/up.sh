@@ -60,6 +60,8 @@ create() {
   local config=$1
   shift
   say "kind create cluster"
+  mkdir -p "$state/shared"
+  cd "$root" # the configuration's folders are relative to it
   "$state/enter" kind create cluster --name "$name" --kubeconfig "$KUBECONFIG" --config "$config" "$@" ||
     fail "kind could not create the cluster (above). Nodes' logs: .kind/enter kind export logs --name $name DIR"
 }

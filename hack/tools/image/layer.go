@@ -5,6 +5,7 @@ package main
 
 import (
 	"archive/tar"
+	"compress/gzip"
 	"io"
 	"io/fs"
 	"os"
@@ -16,13 +17,18 @@ import (
 )
 
 // layerOf packs a file, or all that a folder holds. The packing is done anew
-// each time that the library reads the layer, and once for its compressed form.
-func layerOf(path string) (v1.Layer, error) {
+// each time that the library reads the layer, and once for its compressed form,
+// which is kept in memory when it took time to make.
+func layerOf(path string, level int) (v1.Layer, error) {
+	options := []tarball.LayerOption{tarball.WithCompressionLevel(level)}
+	if level != gzip.NoCompression {
+		options = append(options, tarball.WithCompressedCaching)
+	}
 	return tarball.LayerFromOpener(func() (io.ReadCloser, error) {
 		reader, writer := io.Pipe()
 		go func() { writer.CloseWithError(pack(writer, path)) }()
 		return reader, nil
-	}, tarball.WithCompressedCaching)
+	}, options...)
 }
 
 func pack(w io.Writer, root string) error {

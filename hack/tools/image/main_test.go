@@ -6,6 +6,7 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"io"
 	"os"
 	"path/filepath"
@@ -17,30 +18,32 @@ import (
 )
 
 func TestArchiveHoldsTheProgramAndDependsOnNothingElse(t *testing.T) {
-	folder := t.TempDir()
-	program := filepath.Join(folder, "program")
-	var archives [2][]byte
-	for i := range archives {
-		if err := os.WriteFile(program, []byte("text"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(program, time.Time{}, time.Unix(int64(i+1)*1000, 0)); err != nil {
-			t.Fatal(err)
-		}
-		output := filepath.Join(folder, "out", "image.tar")
-		if err := write(output, v1.Config{User: "65532:65532"}, "", []string{"a:dev,b:dev=" + program}); err != nil {
-			t.Fatal(err)
-		}
-		var err error
-		if archives[i], err = os.ReadFile(output); err != nil {
-			t.Fatal(err)
-		}
+	for name, level := range map[string]int{"compressed": gzip.DefaultCompression, "uncompressed": gzip.NoCompression} {
+		t.Run(name, func(t *testing.T) {
+			folder := t.TempDir()
+			program, output := filepath.Join(folder, "program"), filepath.Join(folder, "out", "image.tar")
+			var archives [2][]byte
+			for i := range archives {
+				if err := os.WriteFile(program, []byte("text"), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Chtimes(program, time.Time{}, time.Unix(int64(i+1)*1000, 0)); err != nil {
+					t.Fatal(err)
+				}
+				if err := write(output, v1.Config{User: "65532:65532"}, "", level, []string{"a:dev,b:dev=" + program}); err != nil {
+					t.Fatal(err)
+				}
+				var err error
+				if archives[i], err = os.ReadFile(output); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !bytes.Equal(archives[0], archives[1]) {
+				t.Error("the archive changes with the program's time")
+			}
+			checkImage(t, output)
+		})
 	}
-	if !bytes.Equal(archives[0], archives[1]) {
-		t.Error("the archive changes with the program's time")
-	}
-
-	checkImage(t, filepath.Join(folder, "out", "image.tar"))
 }
 
 // checkImage: one image with two names, of one layer, that runs the program.
