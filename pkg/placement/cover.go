@@ -67,7 +67,7 @@ func (pl *plan) holds(need []int64, t, k int) bool {
 			return true
 		}
 	}
-	return pl.fits(need, pl.hostsOf(t, []int{k}), &pl.steps)
+	return pl.fits(need, pl.hostsOf(t, []int{k}), &pl.limits.steps)
 }
 
 // hostsOf lists the hosts of the tier's chosen domains in tree order; of several
@@ -174,7 +174,7 @@ func (pl *plan) fewestJointly(need []int64, t int, parts []int) []int {
 	tr := &pl.tiers[t]
 	chosen := pl.fewest(need, t, parts)
 	least := pl.spread(need, t, parts)
-	for more := 1; len(chosen) < len(parts) && !pl.fits(need, pl.hostsOf(t, chosen), &pl.coverSteps); more *= 2 {
+	for more := 1; len(chosen) < len(parts) && !pl.fits(need, pl.hostsOf(t, chosen), &pl.limits.cover); more *= 2 {
 		// Add those with the most room for the role that came short.
 		var keys []key
 		for _, k := range parts {
@@ -188,15 +188,15 @@ func (pl *plan) fewestJointly(need []int64, t int, parts []int) []int {
 		}
 		slices.Sort(chosen)
 	}
-	for i := len(chosen) - 1; i >= 0 && len(chosen) > least && pl.coverSteps > 0; i-- {
+	for i := len(chosen) - 1; i >= 0 && len(chosen) > least && pl.limits.cover > 0; i-- {
 		fewer := slices.Delete(slices.Clone(chosen), i, i+1)
-		pl.coverSteps -= len(fewer)
+		pl.limits.cover -= len(fewer)
 		if !pl.partsHold(need, t, fewer) {
 			continue
 		}
 		hosts := pl.hostsOf(t, fewer)
-		pl.coverSteps -= hosts.size()
-		if pl.fits(need, hosts, &pl.coverSteps) {
+		pl.limits.cover -= hosts.size()
+		if pl.fits(need, hosts, &pl.limits.cover) {
 			chosen = fewer
 		}
 	}
@@ -223,9 +223,10 @@ func (pl *plan) choose(need []int64, t int, parts []int, size int, tries *int) [
 			}
 			hosts := pl.hostsOf(t, chosen)
 			*tries -= hosts.size()
-			return pl.fits(need, hosts, &pl.coverSteps)
+			pl.limits.cover -= hosts.size()
+			return pl.fits(need, hosts, &pl.limits.cover)
 		}
-		for i := from; i <= len(parts)-size+len(chosen) && *tries > 0; i++ {
+		for i := from; i <= len(parts)-size+len(chosen) && *tries > 0 && pl.limits.cover > 0; i++ {
 			chosen = append(chosen, parts[i])
 			if extend(i + 1) {
 				return true

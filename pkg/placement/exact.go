@@ -5,15 +5,6 @@ package placement
 
 import "slices"
 
-// Limits of the exact packing, per plan. A step is one addition of a host's
-// option to a state, or the listing of one, some nanoseconds; 5,000 hosts with 20
-// parameter servers and any number of workers take at most 2 million.
-const (
-	maxSteps      = 1 << 25
-	maxCoverSteps = 1 << 21
-	maxStates     = 1 << 23 // over all hosts of one packing
-)
-
 // solve decides whether the hosts hold all roles at once, and how. It returns a
 // nil fill if they do not; decided is false if it ran out of steps instead.
 //
@@ -24,7 +15,7 @@ const (
 //	most[i][s] = max over options o <= s of most[i-1][s-o] + beside(o)
 //
 // where a state s counts the pods placed so far, of all roles but the largest.
-// That takes hosts x states x options steps, where states is the product of
+// That takes hosts x states x options x roles steps, where states is the product of
 // (pods+1) over those roles and a host has no more options than states.
 func (pl *plan) solve(need []int64, among span, steps *int) (f fill, decided bool) {
 	var hosts []int
@@ -50,7 +41,7 @@ func (pl *plan) solve(need []int64, among span, steps *int) (f fill, decided boo
 		if i == len(hosts) {
 			return nil, true
 		}
-		if *steps -= len(s.stairs[i].options) * s.states; *steps < 0 {
+		if *steps -= len(s.stairs[i].options) * s.states * max(1, len(s.small)); *steps < 0 {
 			return nil, pl.giveUp(steps)
 		}
 		last = s.extend(last, s.stairs[i])
@@ -71,7 +62,7 @@ func (pl *plan) helps(need []int64, host int) bool {
 
 // giveUp notes that a domain was left undecided.
 func (pl *plan) giveUp(steps *int) bool {
-	if steps == &pl.steps {
+	if steps == &pl.limits.steps {
 		pl.bounded = true
 	}
 	return false
@@ -191,7 +182,7 @@ func (pl *plan) newStaircase(s *sum, host int, steps *int) *staircase {
 		request := pl.p.Roles[s.small[i]].Request
 		top := most(s.small[i], s.limit[i])
 		for n := int32(0); n <= top; n++ {
-			if *steps--; *steps < 0 {
+			if *steps -= len(s.small); *steps < 0 {
 				return
 			}
 			counts[i], taken[s.small[i]] = n, int64(n)

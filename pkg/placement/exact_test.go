@@ -18,7 +18,7 @@ func TestExactPackingAgreesWithTheTwin(t *testing.T) {
 		p.Constraint.SliceSize, p.Kinds = 0, nil
 		c := newCapacity(p.Tree, p.Resources, p.Free)
 		c.setHosts(Problem{GPUs: p.GPUs})
-		pl := newPlan(c, &p, slices.Repeat([]int{anyKind}, len(p.Roles)))
+		pl := newPlan(c, &p, slices.Repeat([]int{anyKind}, len(p.Roles)), limitsOf(maxSteps))
 		need, want := make([]int64, len(p.Roles)), make([]int, len(p.Roles))
 		hosts := twinHosts(0, len(p.Free))
 		for r, role := range p.Roles {
@@ -27,7 +27,7 @@ func TestExactPackingAgreesWithTheTwin(t *testing.T) {
 				pl.mayUse(r, h)
 			}
 		}
-		f, decided := pl.solve(need, span{list: hosts}, &pl.steps)
+		f, decided := pl.solve(need, span{list: hosts}, &pl.limits.steps)
 		fits := twinFits(p, want, hosts)
 		if !decided || fits != (f != nil) {
 			t.Fatalf("seed %d: packed: %v, decided: %v, but an assignment exists: %v\n%s", seed, f != nil, decided, fits, draw(p))
@@ -80,7 +80,7 @@ func TestListingOptionsIsCharged(t *testing.T) {
 		p.Roles = append(p.Roles, Role{Name: string(rune('a' + r)), Pods: int(need[r]), Minimum: int(need[r]), Request: []int64{int64(4_000 + r*1_000), int64(r % 3), 1}})
 	}
 	for _, budget := range []int{10, 1_000, 100_000, 10_000_000} {
-		pl := newPlan(newCapacity(p.Tree, p.Resources, p.Free), &p, slices.Repeat([]int{anyKind}, len(p.Roles)))
+		pl := newPlan(newCapacity(p.Tree, p.Resources, p.Free), &p, slices.Repeat([]int{anyKind}, len(p.Roles)), limitsOf(maxSteps))
 		steps := budget
 		s := pl.newSum(need, twinHosts(0, len(p.Free)), &steps)
 		if s == nil {

@@ -45,7 +45,7 @@ func (pl *plan) pack(need []int64, hosts span, packed fill) (f fill, ok, again b
 	if pl.exclusionCount > before {
 		return nil, false, true
 	}
-	if f, _ = pl.solve(need, hosts, &pl.steps); f == nil {
+	if f, _ = pl.solve(need, hosts, &pl.limits.steps); f == nil {
 		return nil, false, false
 	}
 	pl.room.reset()

@@ -134,10 +134,15 @@ func (c *Planner) changedAt(host int) {
 
 // Plan answers the problem on this planner's tree and capacity; those of the
 // problem itself are not looked at.
-func (c *Planner) Plan(p Problem) Decision { return c.plan(p, true) }
+func (c *Planner) Plan(p Problem) Decision {
+	steps := maxSteps
+	return c.plan(p, true, &steps)
+}
 
-// plan may leave placements as they are packed, where nobody looks at them.
-func (c *Planner) plan(p Problem, finished bool) Decision {
+// plan may spend so many steps, and takes off what it spends. Choices of kinds
+// share them: what one leaves over is for the others. Placements that nobody looks
+// at may stay as they are packed.
+func (c *Planner) plan(p Problem, finished bool, steps *int) Decision {
 	p.Tree, p.Resources, p.Free = c.tree, c.resources, c.free
 	defer c.marks.clear()
 	choices, all := c.choices(&p)
@@ -146,7 +151,8 @@ func (c *Planner) plan(p Problem, finished bool) Decision {
 	bounded := !all
 	var wider *topology.Domain
 	for i, kinds := range choices {
-		pl := newPlan(c, &p, kinds)
+		share := *steps / (len(choices) - i)
+		pl := newPlan(c, &p, kinds, limitsOf(share))
 		pl.finished = finished
 		d := pl.decide()
 		var o objective
@@ -154,6 +160,7 @@ func (c *Planner) plan(p Problem, finished bool) Decision {
 			o = pl.worthOf(d.Hosts)
 		}
 		pl.release()
+		*steps -= share - max(0, pl.limits.steps)
 		bounded = bounded || d.Bounded
 		wider = narrowerOf(wider, d.Wider)
 		if i == 0 || betterChoice(d, best, o, worth) {

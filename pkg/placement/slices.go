@@ -15,9 +15,6 @@ import (
 // last slice of a role may be short; it is placed first, where it costs no
 // room for a whole one.
 
-// maxSplits bounds the exact splitting, in parts that are packed for it.
-const maxSplits = 1 << 12
-
 // portion is what one domain of the slice level is to hold.
 type portion struct {
 	domain int     // position in its tier
@@ -147,12 +144,12 @@ func cheapest(parts []int, n, rest int64, slots func(int) int64) (best int, foun
 func (pl *plan) splitExactly(need []int64, parts []int) []portion {
 	s := splitter{
 		pl: pl, tier: pl.tierOf[pl.p.Constraint.SliceLevel], n: int64(pl.p.Constraint.SliceSize),
-		parts: parts, left: slices.Clone(need), tries: maxSplits, failed: make(map[string]bool),
+		parts: parts, left: slices.Clone(need), failed: make(map[string]bool),
 	}
 	if s.fill(0) {
 		return s.portions
 	}
-	pl.bounded = pl.bounded || s.tries <= 0
+	pl.bounded = pl.bounded || pl.limits.splits <= 0
 	return nil
 }
 
@@ -162,8 +159,7 @@ type splitter struct {
 	tier     int
 	n        int64 // ranks of a slice
 	parts    []int
-	left     []int64 // [role] pods without a part
-	tries    int
+	left     []int64         // [role] pods without a part
 	failed   map[string]bool // states that lead nowhere
 	portions []portion
 }
@@ -174,7 +170,7 @@ func (s *splitter) fill(i int) bool {
 		return true
 	}
 	state := fmt.Sprint(i, s.left)
-	if i == len(s.parts) || s.tries <= 0 || s.failed[state] {
+	if i == len(s.parts) || s.pl.limits.splits <= 0 || s.failed[state] {
 		return false
 	}
 	if s.choose(i, make([]int64, len(s.left)), 0) {
@@ -192,7 +188,7 @@ func (s *splitter) choose(i int, pods []int64, r int) bool {
 	}
 	left := s.left[r]
 	defer func() { s.left[r], pods[r] = left, 0 }()
-	for take := min(left, s.pl.sum(s.tier, r, s.parts[i])); take >= 0 && s.tries > 0; take-- {
+	for take := min(left, s.pl.sum(s.tier, r, s.parts[i])); take >= 0 && s.pl.limits.splits > 0; take-- {
 		if take%s.n != 0 && take%s.n != left%s.n {
 			continue
 		}
@@ -205,8 +201,8 @@ func (s *splitter) choose(i int, pods []int64, r int) bool {
 }
 
 func (s *splitter) take(i int, pods []int64) bool {
-	s.tries--
-	if !s.pl.fits(pods, s.pl.hostsOf(s.tier, []int{s.parts[i]}), &s.pl.steps) {
+	s.pl.limits.splits--
+	if !s.pl.fits(pods, s.pl.hostsOf(s.tier, []int{s.parts[i]}), &s.pl.limits.steps) {
 		return false
 	}
 	s.portions = append(s.portions, portion{s.parts[i], slices.Clone(pods)})

@@ -35,11 +35,10 @@ type plan struct {
 
 	exclusionCount int // of role and host
 
-	room       room
-	steps      int  // left to the exact packing of domains
-	coverSteps int  // left to it for choosing sub-domains, which needs no proof
-	bounded    bool // steps were too few
-	finished   bool // placements are to be as good as can be
+	room     room
+	limits   limits
+	bounded  bool // they were too narrow
+	finished bool // placements are to be as good as can be
 }
 
 type verdict uint8
@@ -89,8 +88,8 @@ func (m *marks) clear() {
 	}
 }
 
-func newPlan(c *Planner, p *Problem, kinds []int) *plan {
-	pl := &plan{Planner: c, p: p, kinds: kinds, steps: maxSteps, coverSteps: maxCoverSteps, anchorFirst: math.MaxInt, anchorLast: -1}
+func newPlan(c *Planner, p *Problem, kinds []int, l limits) *plan {
+	pl := &plan{Planner: c, p: p, kinds: kinds, limits: l, anchorFirst: math.MaxInt, anchorLast: -1}
 	for _, h := range p.Anchors {
 		pl.anchorFirst, pl.anchorLast = min(pl.anchorFirst, h), max(pl.anchorLast, h)
 	}

@@ -94,9 +94,9 @@ func (c *Planner) PlanWithVictims(p Problem, victims []Victim) (Decision, Evicti
 	s := newVictimSearch(c, p, victims)
 	decision := s.planWithout(nil, true)
 	if decision.Hosts != nil || len(s.byCost) == 0 || s.planWithout(s.byCost, false).Hosts == nil {
-		return decision, Eviction{Least: decision.Hosts != nil || !s.demands}
+		return decision, Eviction{Least: decision.Hosts != nil || !s.demands && !s.bounded}
 	}
-	least := s.find() && !s.demands
+	least := s.find() && !s.demands && !s.bounded
 	e := Eviction{Victims: s.best, Cost: s.costOf(s.best), Least: least}
 	slices.Sort(e.Victims)
 	decision = s.planWithout(e.Victims, true)
@@ -126,6 +126,8 @@ type victimSearch struct {
 	own     []Cost // [victim] by itself
 	byCost  []int  // victims, the cheapest first
 	plans   int
+	steps   int  // left to all plans
+	bounded bool // a plan that says no might have found a way with more steps
 	best    []int
 
 	changed map[int][]int64 // the problem's own changes, by host
@@ -138,7 +140,7 @@ type victimSearch struct {
 const maxStarted = 1<<63 - 1
 
 func newVictimSearch(c *Planner, p Problem, victims []Victim) *victimSearch {
-	s := &victimSearch{planner: c, p: p, victims: victims}
+	s := &victimSearch{planner: c, p: p, victims: victims, steps: maxVictimSteps}
 	s.over, s.covered = make([][]int64, len(c.free)), make([]bool, len(victims))
 	s.changed = make(map[int][]int64, len(p.Changes))
 	for _, change := range p.Changes {
@@ -244,7 +246,8 @@ func (s *victimSearch) costOf(set []int) Cost {
 }
 
 // planWithout plans as if the victims were gone. Plans that are not to be finished
-// only tell whether the gang fits.
+// only tell whether the gang fits, and share the steps of the search; one that is
+// has all the steps of a plan.
 func (s *victimSearch) planWithout(gone []int, finished bool) Decision {
 	s.plans++
 	p := s.p
@@ -281,7 +284,16 @@ func (s *victimSearch) planWithout(gone []int, finished bool) Decision {
 		s.over[change.Host] = nil
 		p.Changes[i].GPUs |= gpus[change.Host]
 	}
-	return s.planner.plan(p, finished)
+	steps := maxSteps
+	if finished {
+		return s.planner.plan(p, true, &steps)
+	}
+	share := min(steps, s.steps)
+	steps = share
+	d := s.planner.plan(p, false, &steps)
+	s.steps -= share - steps
+	s.bounded = s.bounded || d.Bounded && d.Hosts == nil
+	return d
 }
 
 func (s *victimSearch) enough(set []int) bool { return s.planWithout(set, false).Hosts != nil }
@@ -328,11 +340,15 @@ func (s *victimSearch) shortestPrefix(set []int) int {
 	return most
 }
 
-// spare drops from the set, the dearest first, whoever is not needed.
+// spare drops from the set, the dearest first, whoever is not needed. Where GPUs
+// that come free may spoil links, one who was needed may not be without another.
 func (s *victimSearch) spare(set []int) []int {
 	for i := len(set) - 1; i >= 0 && len(set) > 1; i-- {
 		if fewer := slices.Delete(slices.Clone(set), i, i+1); s.enough(fewer) {
 			set = fewer
+			if s.demands {
+				i = len(set)
+			}
 		}
 	}
 	return set
