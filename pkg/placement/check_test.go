@@ -121,7 +121,7 @@ func checkPlaced(t *testing.T, p Problem, d Decision) [][]int64 {
 	checkGPUs(t, p, d)
 	for r := range p.Roles {
 		checkSlices(t, p, r, d.Hosts[r])
-		checkKinds(t, p, r, d.Hosts[r])
+		checkKinds(t, p, r, d.Hosts)
 		used = append(used, checkRanks(t, p, r, d.Hosts[r], left)...)
 	}
 	for _, h := range used {
@@ -150,16 +150,26 @@ func checkSlices(t *testing.T, p Problem, r int, hosts []int) {
 	}
 }
 
-// checkKinds checks that a uniform role stands on one kind of hosts.
-func checkKinds(t *testing.T, p Problem, r int, hosts []int) {
+// checkKinds checks that a uniform role, and those of its family, stand on one
+// kind of hosts.
+func checkKinds(t *testing.T, p Problem, r int, hosts [][]int) {
 	t.Helper()
 	if p.Kinds == nil || !p.Roles[r].Uniform {
 		return
 	}
-	for _, h := range hosts {
-		if h != Unplaced && p.Kinds[h] != p.Kinds[hosts[0]] {
-			t.Errorf("role %d: hosts of several kinds: %v of %v", r, hosts, p.Kinds)
+	kinds := map[string]bool{}
+	for other, role := range p.Roles {
+		if other != r && (!role.Uniform || role.Family == "" || role.Family != p.Roles[r].Family) {
+			continue
 		}
+		for _, h := range hosts[other] {
+			if h != Unplaced {
+				kinds[p.Kinds[h]] = true
+			}
+		}
+	}
+	if len(kinds) > 1 {
+		t.Errorf("role %d and its family: hosts of several kinds: %v of %v", r, hosts, p.Kinds)
 	}
 }
 

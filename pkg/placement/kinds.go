@@ -57,9 +57,13 @@ func (c *Planner) isOfKind(host, kind int) bool { return kind == anyKind || c.ki
 func (c *Planner) choices(p *Problem) (list [][]int, all bool) {
 	list, all = [][]int{nil}, true
 	for r := range p.Roles {
-		kinds := c.kindsFor(p, &p.Roles[r])
+		kinds, sibling := c.kindsFor(p, &p.Roles[r]), siblingOf(p.Roles[:r], &p.Roles[r])
 		var longer [][]int
 		for _, choice := range list {
+			if sibling >= 0 {
+				longer = append(longer, append(slices.Clone(choice), choice[sibling]))
+				continue
+			}
 			for _, kind := range kinds {
 				longer = append(longer, append(slices.Clone(choice), kind))
 			}
@@ -70,6 +74,13 @@ func (c *Planner) choices(p *Problem) (list [][]int, all bool) {
 		list = longer
 	}
 	return list, all
+}
+
+// siblingOf is the first of these roles that has one kind with the role.
+func siblingOf(roles []Role, role *Role) int {
+	return slices.IndexFunc(roles, func(other Role) bool {
+		return role.Uniform && other.Uniform && role.Family != "" && other.Family == role.Family
+	})
 }
 
 func (c *Planner) kindsFor(p *Problem, role *Role) []int {

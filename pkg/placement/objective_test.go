@@ -159,7 +159,7 @@ func (b *twinBest) try(role, from int) {
 		return
 	}
 	for h := from; h < b.last; h++ {
-		if !twinEligible(r, h) || !twinHasRoom(r, b.free[h]) || !twinIsOfKind(p, role, len(b.hosts[role]), h, b.kinds) {
+		if !twinEligible(r, h) || !twinHasRoom(r, b.free[h]) || !twinIsOfKind(p, role, len(b.hosts[role]), h, b.kinds, func(r int) int { return len(b.hosts[r]) }) {
 			continue
 		}
 		twinTake(r, b.free[h], 1)

@@ -46,9 +46,12 @@ type Role struct {
 	// of the roles that do not serve.
 	Serves bool
 	// Uniform: all pods stand on hosts of one kind, and if Kind is not empty, of
-	// this one, that of pods of the role that run already.
+	// this one, that of pods of the role that run already. Uniform roles of one
+	// family, unless that is empty, have one kind together: what is one role to
+	// people may be several here, because its pods differ.
 	Uniform bool
 	Kind    string
+	Family  string
 	// Link is the weakest link allowed between the GPUs of one pod. GPU is the
 	// entry of Request that counts them, and means nothing without Link.
 	Link topology.Demand

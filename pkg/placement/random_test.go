@@ -178,6 +178,11 @@ func randomGang(below func(int) int, p Problem) Problem {
 	for r := range 1 + below(3) {
 		p.Roles = append(p.Roles, randomRole(below, string(rune('a'+r)), len(p.Resources), len(p.Free)))
 	}
+	if p.Kinds != nil && below(2) == 0 {
+		for r := range p.Roles {
+			p.Roles[r].Family = "all"
+		}
+	}
 	last := len(p.Tree.Levels()) - 1
 	if below(2) == 0 {
 		p.Constraint.Required = below(last + 1)

@@ -45,7 +45,7 @@ func twinFits(p Problem, want []int, hosts []int) bool {
 			if slice >= 0 && slice != p.Tree.DomainOf(h, p.Constraint.SliceLevel) || !twinEligible(p.Roles[role], h) || !twinHasRoom(p.Roles[role], free[h]) {
 				continue
 			}
-			if !twinIsOfKind(p, role, pod, h, kinds) {
+			if !twinIsOfKind(p, role, pod, h, kinds, func(r int) int { return want[r] }) {
 				continue
 			}
 			twinTake(p.Roles[role], free[h], 1)
@@ -107,13 +107,19 @@ func twinKnows(p Problem, host int) bool {
 	return g.Free.Len() == counted || g.Free.Len() > counted && !g.PlannerPicks
 }
 
-// twinIsOfKind holds a uniform role to the kind of its first host.
-func twinIsOfKind(p Problem, role, pod, host int, kinds []string) bool {
+// twinIsOfKind holds a uniform role to the kind of its first host, or of that
+// of an earlier one of its family.
+func twinIsOfKind(p Problem, role, pod, host int, kinds []string, placed func(role int) int) bool {
 	if p.Kinds == nil || !p.Roles[role].Uniform {
 		return true
 	}
 	if pod == 0 {
 		kinds[role] = p.Kinds[host]
+		for r, other := range p.Roles[:role] {
+			if other.Uniform && other.Family != "" && other.Family == p.Roles[role].Family && placed(r) > 0 {
+				kinds[role] = kinds[r]
+			}
+		}
 	}
 	return kinds[role] == p.Kinds[host]
 }
