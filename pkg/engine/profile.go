@@ -55,6 +55,9 @@ func completeProfiles(profiles []schedulerconfig.KubeSchedulerProfile) (sets.Set
 				"take it out of multiPoint.disabled (Tutti turns off by itself the parts of it that it replaces)",
 				profile.SchedulerName, gangtopology.Name, names.GangScheduling)
 		}
+		if err := checkOrder(profile.Plugins); err != nil {
+			return nil, fmt.Errorf("profile %q: %w", profile.SchedulerName, err)
+		}
 		completeProfile(profile.Plugins)
 		gang.Insert(profile.SchedulerName)
 	}
@@ -62,6 +65,34 @@ func completeProfiles(profiles []schedulerconfig.KubeSchedulerProfile) (sets.Set
 		return nil, fmt.Errorf("no profile enables %s in multiPoint: there is nothing to do that kube-scheduler does not do", gangtopology.Name)
 	}
 	return gang, nil
+}
+
+// checkOrder refuses what would let a pod of a gang be bound before all of them
+// can be: a profile without one of the plugin's steps, or one in which another
+// plugin prepares a pod after the gang's last barrier, which is in PreBind. Of
+// the plugins of a point, those come first that are named there and in multiPoint,
+// then those of multiPoint alone, then those named there alone.
+func checkOrder(plugins *schedulerconfig.Plugins) error {
+	for point, set := range map[string]schedulerconfig.PluginSet{
+		"preEnqueue": plugins.PreEnqueue, "placementGenerate": plugins.PlacementGenerate, "preFilter": plugins.PreFilter,
+		"filter": plugins.Filter, "reserve": plugins.Reserve, "permit": plugins.Permit, "preBind": plugins.PreBind,
+	} {
+		if disables(set, gangtopology.Name) {
+			return fmt.Errorf("%s.disabled has %s: it needs this step to bind whole gangs only; take it out", point, gangtopology.Name)
+		}
+	}
+	if enables(plugins.PreBind, gangtopology.Name) {
+		return fmt.Errorf("preBind.enabled has %s, which would run before other plugins there: take it out, multiPoint is enough", gangtopology.Name)
+	}
+	for _, other := range plugins.PreBind.Enabled {
+		if !enables(plugins.MultiPoint, other.Name) {
+			return fmt.Errorf("preBind.enabled has %s, which would prepare pods after the gang's barrier: enable it in multiPoint, before %s", other.Name, gangtopology.Name)
+		}
+	}
+	if last := plugins.MultiPoint.Enabled[len(plugins.MultiPoint.Enabled)-1].Name; last != gangtopology.Name {
+		return fmt.Errorf("multiPoint.enabled has %s after %s, and what it prepares of a pod would come after the gang's barrier: list %[2]s last", last, gangtopology.Name)
+	}
+	return nil
 }
 
 func completeProfile(plugins *schedulerconfig.Plugins) {

@@ -80,24 +80,65 @@ func TestCompleteProfileTurnsOffWhatItReplaces(t *testing.T) {
 }
 
 func TestCompleteProfilesRefuses(t *testing.T) {
+	plugin := func(name string) schedulerconfig.Plugin { return schedulerconfig.Plugin{Name: name} }
+	without := func(set *schedulerconfig.PluginSet, name string) {
+		set.Enabled = slices.DeleteFunc(set.Enabled, func(p schedulerconfig.Plugin) bool { return p.Name == name })
+	}
 	cases := map[string]struct {
-		change func(*schedulerconfig.PluginSet)
+		change func(*schedulerconfig.Plugins)
 		want   string
 	}{
-		"a profile without GangScheduling": {func(multiPoint *schedulerconfig.PluginSet) {
-			multiPoint.Enabled = slices.DeleteFunc(multiPoint.Enabled, func(p schedulerconfig.Plugin) bool { return p.Name == names.GangScheduling })
-		}, `profile "tutti-scheduler" enables GangTopology but not GangScheduling`},
-		"no profile with GangTopology": {func(multiPoint *schedulerconfig.PluginSet) {
-			multiPoint.Enabled = slices.DeleteFunc(multiPoint.Enabled, func(p schedulerconfig.Plugin) bool { return p.Name == gangtopology.Name })
-		}, "no profile enables GangTopology"},
+		"a profile without GangScheduling": {
+			func(p *schedulerconfig.Plugins) { without(&p.MultiPoint, names.GangScheduling) },
+			`profile "tutti-scheduler" enables GangTopology but not GangScheduling`,
+		},
+		"no profile with GangTopology": {
+			func(p *schedulerconfig.Plugins) { without(&p.MultiPoint, gangtopology.Name) },
+			"no profile enables GangTopology",
+		},
+		"a plugin after GangTopology": {
+			func(p *schedulerconfig.Plugins) {
+				p.MultiPoint.Enabled = append(p.MultiPoint.Enabled, plugin("Another"))
+			},
+			`profile "tutti-scheduler": multiPoint.enabled has Another after GangTopology`,
+		},
+		"a plugin in PreBind alone, which comes after those of multiPoint": {
+			func(p *schedulerconfig.Plugins) { p.PreBind.Enabled = append(p.PreBind.Enabled, plugin("Another")) },
+			"preBind.enabled has Another, which would prepare pods after the gang's barrier",
+		},
+		"GangTopology in PreBind too, which comes before the others": {
+			func(p *schedulerconfig.Plugins) {
+				p.PreBind.Enabled = append(p.PreBind.Enabled, plugin(gangtopology.Name))
+			},
+			"preBind.enabled has GangTopology",
+		},
+		"a step turned off": {
+			func(p *schedulerconfig.Plugins) {
+				p.Permit.Disabled = append(p.Permit.Disabled, plugin(gangtopology.Name))
+			},
+			"permit.disabled has GangTopology",
+		},
+		"a step turned off with all others": {
+			func(p *schedulerconfig.Plugins) { p.PreBind.Disabled = append(p.PreBind.Disabled, plugin("*")) },
+			"preBind.disabled has GangTopology",
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			config := defaults(t)
-			tc.change(&config.Profiles[0].Plugins.MultiPoint)
+			tc.change(config.Profiles[0].Plugins)
 			if _, err := completeProfiles(config.Profiles); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("error %v, want %q", err, tc.want)
 			}
 		})
+	}
+}
+
+func TestCompleteProfilesTakesAPluginNamedInPreBindAndMultiPoint(t *testing.T) {
+	config := defaults(t)
+	plugins := config.Profiles[0].Plugins
+	plugins.PreBind.Enabled = append(plugins.PreBind.Enabled, schedulerconfig.Plugin{Name: names.VolumeBinding})
+	if _, err := completeProfiles(config.Profiles); err != nil {
+		t.Error(err)
 	}
 }
