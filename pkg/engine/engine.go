@@ -124,7 +124,8 @@ func project(ctx context.Context, config *schedulerserverconfig.Config, gangSche
 	}
 	projector := projection.NewProjector()
 	status := projection.NewStatusWriter(dynamicClient, projector)
-	config.Client = &projection.Client{Interface: client, Projector: projector}
+	membership := projection.NewMembership(gangSchedulers)
+	config.Client = &projection.Client{Interface: client, Projector: projector, Membership: membership}
 	name, err := cache.NewInformerName(tutti.SchedulerName)
 	if err != nil {
 		return nil, fmt.Errorf("naming the informers: %w", err)
@@ -133,7 +134,7 @@ func project(ctx context.Context, config *schedulerserverconfig.Config, gangSche
 	pods := config.InformerFactory.Core().V1().Pods().Informer()
 	config.InformerFactory.InformerFor(&schedulingv1beta1.PodGroup{},
 		func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return projector.Informer() })
-	if err := projector.WatchPods(pods, projection.NewMembership(gangSchedulers)); err != nil {
+	if err := projector.WatchPods(pods, membership); err != nil {
 		return nil, err
 	}
 	if err := startSources(ctx, config.KubeConfig, projector, status); err != nil {

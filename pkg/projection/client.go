@@ -16,10 +16,12 @@ import (
 // Client is a clientset that drops the engine's status patches of projected
 // PodGroups: strategic ones, which CRDs refuse, made on the scheduling thread,
 // of a condition that repeats the verdict in other words. The StatusWriter
-// writes that condition where the native API has it.
+// writes that condition where the native API has it. It also keeps members with
+// scheduling gates from the engine (held.go).
 type Client struct {
 	kubernetes.Interface
-	Projector *Projector
+	Projector  *Projector
+	Membership *Membership
 }
 
 // SchedulingV1beta1 implements kubernetes.Interface.

@@ -21,13 +21,18 @@
 package projection
 
 import (
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
+	v1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
+
+	"github.com/tutti-project/tutti/pkg/apis/tutti"
 )
 
 // What a projected group was made from: its TypeMeta says so, since everything
@@ -45,6 +50,8 @@ type group struct {
 	native *schedulingv1beta1.PodGroup
 	// live holds the members that are neither succeeded nor failed.
 	live map[types.UID]member
+	// held are members that the engine does not know yet (held.go).
+	held map[types.UID]member
 	// succeeded members, by when they were created, left the pod informer;
 	// they still count towards minMember, or a job that loses a pod after
 	// another one has finished could never complete its gang again. Those that
@@ -62,17 +69,21 @@ type member struct {
 }
 
 func newGroup() *group {
-	return &group{live: map[types.UID]member{}, succeeded: map[types.UID]metav1.Time{}, failed: map[types.UID]metav1.Time{}}
+	return &group{live: map[types.UID]member{}, held: map[types.UID]member{}, succeeded: map[types.UID]metav1.Time{}, failed: map[types.UID]metav1.Time{}}
 }
 
 func (g *group) empty() bool {
-	return g.object == nil && g.native == nil && len(g.live) == 0 && len(g.succeeded) == 0 && len(g.failed) == 0
+	return g.object == nil && g.native == nil && len(g.live) == 0 && len(g.held) == 0 && len(g.succeeded) == 0 && len(g.failed) == 0
 }
 
-// first is the first live member by name.
+// first is the first live member by name, or the first that is held.
 func (g *group) first() member {
+	members := g.live
+	if len(members) == 0 {
+		members = g.held
+	}
 	var first member
-	for _, m := range g.live {
+	for _, m := range members {
 		if first.name == "" || strings.Compare(m.name, first.name) < 0 {
 			first = m
 		}
@@ -95,10 +106,10 @@ func since(created metav1.Time, finished map[types.UID]metav1.Time) int32 {
 // schedule: no object, or no live member.
 func nativeFrom(g *group) *schedulingv1beta1.PodGroup {
 	switch {
-	case len(g.live) == 0:
+	case len(g.live) == 0 && len(g.held) == 0:
 		return nil
 	case g.native != nil:
-		return copyOf(g.native, g.succeeded)
+		return copyOf(g)
 	case g.object != nil:
 		return translated(g)
 	default:
@@ -108,12 +119,13 @@ func nativeFrom(g *group) *schedulingv1beta1.PodGroup {
 
 // copyOf is the API server's own group as it is, but for the members that have
 // succeeded: the engine does not count them.
-func copyOf(native *schedulingv1beta1.PodGroup, succeeded map[types.UID]metav1.Time) *schedulingv1beta1.PodGroup {
-	group := *native // shallow: nothing of an informer's object is ever changed
+func copyOf(g *group) *schedulingv1beta1.PodGroup {
+	group := *g.native // shallow: nothing of an informer's object is ever changed
 	group.TypeMeta = nativeType
-	if gang := native.Spec.SchedulingPolicy.Gang; gang != nil {
+	group.Annotations = annotationsOf(g.native.Annotations, len(g.held))
+	if gang := g.native.Spec.SchedulingPolicy.Gang; gang != nil {
 		less := *gang
-		less.MinCount = max(1, gang.MinCount-since(native.CreationTimestamp, succeeded))
+		less.MinCount = max(1, gang.MinCount-since(g.native.CreationTimestamp, g.succeeded))
 		group.Spec.SchedulingPolicy.Gang = &less
 	}
 	return &group
@@ -132,7 +144,7 @@ func translated(g *group) *schedulingv1beta1.PodGroup {
 			Generation:        g.object.Generation,
 			CreationTimestamp: g.object.CreationTimestamp,
 			Labels:            g.object.Labels,
-			Annotations:       g.object.Annotations,
+			Annotations:       annotationsOf(g.object.Annotations, len(g.held)),
 			OwnerReferences:   g.object.OwnerReferences,
 		},
 		Spec: schedulingv1beta1.PodGroupSpec{
@@ -143,6 +155,31 @@ func translated(g *group) *schedulingv1beta1.PodGroup {
 			Priority:       new(g.first().priority),
 		},
 	}
+}
+
+// annotationsOf are the object's, and how many members are held.
+func annotationsOf(annotations map[string]string, held int) map[string]string {
+	if _, claimed := annotations[tutti.HeldPodsAnnotation]; held == 0 && !claimed {
+		return annotations
+	}
+	own := map[string]string{}
+	maps.Copy(own, annotations)
+	delete(own, tutti.HeldPodsAnnotation)
+	if held > 0 {
+		own[tutti.HeldPodsAnnotation] = strconv.Itoa(held)
+	}
+	return own
+}
+
+func memberFrom(pod *v1.Pod) member {
+	m := member{
+		name: pod.Name, bound: pod.Spec.NodeName != "", running: pod.Status.Phase == v1.PodRunning,
+		owners: ownersOf(pod.Namespace, pod.OwnerReferences),
+	}
+	if pod.Spec.Priority != nil {
+		m.priority = *pod.Spec.Priority
+	}
+	return m
 }
 
 // ownersOf names who made a pod, as scheduler-plugins does in occupiedBy.

@@ -102,14 +102,8 @@ func (p *Projector) WatchPods(informer cache.SharedIndexInformer, membership *Me
 				delete(g.live, pod.UID)
 				return known
 			}
-			m := member{
-				name: pod.Name, bound: pod.Spec.NodeName != "", running: pod.Status.Phase == v1.PodRunning,
-				owners: ownersOf(pod.Namespace, pod.OwnerReferences),
-			}
-			if pod.Spec.Priority != nil {
-				m.priority = *pod.Spec.Priority
-			}
-			g.live[pod.UID] = m
+			delete(g.held, pod.UID)
+			g.live[pod.UID] = memberFrom(pod)
 			return !known
 		})
 	})

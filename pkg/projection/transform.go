@@ -40,13 +40,25 @@ func (m *Membership) Transform(obj any) (any, error) {
 		accessor.SetManagedFields(nil)
 	}
 	pod, ok := obj.(*v1.Pod)
-	if !ok || pod.Spec.SchedulingGroup != nil || !m.schedulers.Has(pod.Spec.SchedulerName) {
+	if !ok || pod.Spec.SchedulingGroup != nil {
 		return obj, nil
 	}
-	if name := m.firstOf(pod); name != "" {
+	if name := m.groupOf(pod); name != "" {
 		pod.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &name}
 	}
 	return pod, nil
+}
+
+// groupOf is the pod's group, or empty.
+func (m *Membership) groupOf(pod *v1.Pod) string {
+	switch group := pod.Spec.SchedulingGroup; {
+	case group != nil && group.PodGroupName != nil:
+		return *group.PodGroupName
+	case group != nil || !m.schedulers.Has(pod.Spec.SchedulerName):
+		return ""
+	default:
+		return m.firstOf(pod)
+	}
 }
 
 func (m *Membership) firstOf(pod *v1.Pod) string {

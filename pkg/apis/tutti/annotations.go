@@ -79,6 +79,10 @@ var GangAnnotations = []string{
 // label that people write themselves, which goes before it.
 const NVLinkDomainLabel = "tutti.dev/nvlink-domain"
 
+// HeldPodsAnnotation is how many members of a group have scheduling gates. The scheduler writes and
+// reads it in its own memory; no object of the API bears it.
+const HeldPodsAnnotation = "projection.tutti.dev/held-pods"
+
 // AttemptAnnotation is how many pods of the same replica have failed and been replaced before this one;
 // absent is none. The TFJob controller writes it to pods and reads it, so that no failure counts twice.
 const AttemptAnnotation = "tutti.dev/attempt"

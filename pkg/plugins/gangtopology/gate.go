@@ -19,6 +19,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
+	"github.com/tutti-project/tutti/pkg/apis/tutti"
 	"github.com/tutti-project/tutti/pkg/clusterview"
 )
 
@@ -283,7 +284,7 @@ func (g *gate) look(logger klog.Logger, key types.NamespacedName) {
 	}
 	pod := g.admit(key)
 	if pod == nil {
-		return // the group was deleted meanwhile
+		return // the group was deleted meanwhile, or the queue knows no pod of it yet
 	}
 	logger.V(4).Info("Activating gang", "podGroup", klog.KRef(key.Namespace, key.Name))
 	g.handle.Activate(logger, map[string]*v1.Pod{pod.Namespace + "/" + pod.Name: pod})
@@ -296,10 +297,6 @@ func (g *gate) isDue(key types.NamespacedName) bool {
 	defer g.mu.Unlock()
 	gang, ok := g.gangs[key]
 	if !ok || gang.due.IsZero() {
-		return false
-	}
-	if gang.member == nil {
-		gang.due = time.Time{} // the first pod that is kept out sets it anew
 		return false
 	}
 	if wait := gang.due.Sub(g.clock.Now()); wait > 0 {
@@ -329,16 +326,20 @@ func (g *gate) complete(key types.NamespacedName) (group *schedulingv1beta1.PodG
 		}
 	}
 	if quorum := quorumOf(group); exist < quorum {
-		return group, false, fmt.Sprintf("waiting for pods: %d exist, and the gang's minimum is %d", exist, quorum)
+		lack := fmt.Sprintf("waiting for pods: %d exist, and the gang's minimum is %d", exist, quorum)
+		if held := group.Annotations[tutti.HeldPodsAnnotation]; held != "" {
+			lack = fmt.Sprintf("%d pods can start, and the gang's minimum is %d: %s have scheduling gates, and the gang waits until those are gone", exist, quorum, held)
+		}
+		return group, false, lack
 	}
 	for _, pod := range unscheduled {
-		if len(pod.Spec.SchedulingGates) > 0 {
-			return group, false, fmt.Sprintf("pod %s has scheduling gates: the whole gang waits until they are gone", pod.Name)
-		}
 		if corev1helpers.PodPriority(pod) != priorityOf(group) {
 			return group, false, fmt.Sprintf("the gang's pods differ in priority (%d and, of pod %s, %d): give all of them one priority class",
 				priorityOf(group), pod.Name, corev1helpers.PodPriority(pod))
 		}
+	}
+	if len(unscheduled) == 0 { // no cycle would tell that the minimum is met again
+		g.report.runs(group, tally{placed: exist, all: exist}, "")
 	}
 	return group, len(unscheduled) > 0, ""
 }
@@ -369,7 +370,11 @@ func (g *gate) admit(key types.NamespacedName) *v1.Pod {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	gang, ok := g.gangs[key]
-	if !ok || gang.member == nil {
+	if !ok {
+		return nil
+	}
+	if gang.member == nil {
+		gang.due = time.Time{} // the first pod that is kept out sets it anew
 		return nil
 	}
 	gang.let, gang.since = true, g.epoch

@@ -14,6 +14,8 @@ import (
 	"k8s.io/klog/v2"
 	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
+
+	"github.com/tutti-project/tutti/pkg/apis/tutti"
 )
 
 var theGang = types.NamespacedName{Namespace: "ns", Name: "g"}
@@ -313,16 +315,42 @@ func TestGateDoesNotCountPodsThatAreBeingDeleted(t *testing.T) {
 }
 
 func TestGateTellsAGangThatWaitsForSchedulingGates(t *testing.T) {
-	s := newGateScene(t, 1, 2)
-	s.handle.pods["p1"].Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "quota"}}
-	s.arrive()
+	for name, tc := range map[string]struct {
+		pods  int // that the engine knows
+		words string
+	}{
+		"of some pods": {1, "GangPlaced=False: 1 pods can start, and the gang's minimum is 2: 2 have scheduling gates"},
+		"of all":       {0, "GangPlaced=False: 0 pods can start, and the gang's minimum is 2: 2 have scheduling gates"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newGateScene(t, 2, tc.pods)
+			s.handle.group.Annotations = map[string]string{tutti.HeldPodsAnnotation: "2"}
+			s.gate.wake(theGang)
+			s.after(settle)
+			s.after(tellAfter)
+			s.wantActivations(0)
+			s.wantVerdict(tc.words)
+			s.handle.addPods(2 - tc.pods)
+			s.handle.group.Annotations = nil
+			s.arrive()
+			s.after(settle)
+			s.wantActivations(1)
+		})
+	}
+}
+
+func TestGateTellsAGangThatHasItsLoweredMinimum(t *testing.T) {
+	s := newGateScene(t, 3, 0)
+	s.handle.scheduled = []*v1.Pod{podNamed("p0"), podNamed("p1")}
+	s.gate.wake(theGang)
 	s.after(settle)
 	s.after(tellAfter)
+	s.wantVerdict("GangPlaced=False: waiting for pods: 2 exist, and the gang's minimum is 3")
+	s.handle.group.Spec.SchedulingPolicy.Gang.MinCount = 2
+	for range 2 { // and says it once
+		s.gate.wake(theGang)
+		s.after(settle)
+	}
+	s.wantVerdict("GangPlaced=True: placed 2 pods")
 	s.wantActivations(0)
-	s.wantVerdict("GangPlaced=False: pod p1 has scheduling gates")
-	gated := s.handle.pods["p1"].DeepCopy()
-	s.handle.pods["p1"].Spec.SchedulingGates = nil
-	s.gate.podUpdated(gated, s.handle.pods["p1"])
-	s.after(settle)
-	s.wantActivations(1)
 }

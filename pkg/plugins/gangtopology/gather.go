@@ -34,8 +34,9 @@ type gathered struct {
 	intricate bool
 	barred    []map[int]string // [role]
 	// running is how many members have a node, wanted how many more must be
-	// placed to reach the group's minimum.
+	// placed to reach the group's minimum, quotas of which replica types.
 	running, wanted int
+	quotas          []quota
 }
 
 func (p *Plugin) gather(ctx context.Context, info fwk.PodGroupInfo, nodes []fwk.NodeInfo) (gathered, error) {
@@ -87,14 +88,13 @@ func (p *Plugin) gather(ctx context.Context, info fwk.PodGroupInfo, nodes []fwk.
 			g.problem.Anchors = append(g.problem.Anchors, host)
 		}
 	}
-	floors, lack := floors(g.roles, roleMinimums, running)
-	if lack != "" {
+	var lack string
+	if g.quotas, lack = quotasOf(g.roles, g.wanted, roleMinimums, running); lack != "" {
 		return g, errors.New(lack)
 	}
 	p.rooms.release(info.GetUnscheduledPods())
 	g.problem.Changes = p.rooms.beside(g.problem, priorityOf(g.group), ownOf(info.GetUnscheduledPods()))
-	for i, minimum := range minimums(g.roles, g.wanted, floors) {
-		role := g.roles[i]
+	for i, role := range g.roles {
 		request := role.Vector(g.problem.Resources[:len(g.problem.Resources)-len(conflicts)])
 		for _, conflict := range conflicts {
 			request = append(request, conflict.Takes[i])
@@ -103,12 +103,13 @@ func (p *Plugin) gather(ctx context.Context, info fwk.PodGroupInfo, nodes []fwk.
 		g.barred = append(g.barred, map[int]string{})
 		demand, gpu := role.Demand(link, g.problem.Resources)
 		g.problem.Roles = append(g.problem.Roles, placement.Role{
-			Name: role.Name, Pods: len(role.Pods), Minimum: minimum, Request: request, Link: demand, GPU: gpu,
+			Name: role.Name, Family: role.Type, Pods: len(role.Pods), Request: request, Link: demand, GPU: gpu,
 			Eligible: p.eligible(ctx, role, g.hosts.Tree, func(host int) string { return g.barred[i][host] },
 				func(host int) (fwk.NodeInfo, error) { return g.hosts.Info(host), nil }),
 			Uniform: uniform && role.AsksForDevices(), Kind: g.kindOf(role, running), Serves: role.Type == serverType,
 		})
 	}
+	g.split(g.sizes(), -1)
 	return g, nil
 }
 
@@ -156,64 +157,12 @@ func (g gathered) kindOf(role clusterview.Role, running []*v1.Pod) string {
 }
 
 // short is how many pods are missing from the queue to reach the minimum.
-func (g gathered) short() int {
+func (g gathered) short() int { return g.wanted - g.waiting() }
+
+func (g gathered) waiting() int {
 	pods := 0
 	for _, role := range g.roles {
 		pods += len(role.Pods)
 	}
-	return g.wanted - pods
-}
-
-// minimums splits the number of pods that must be placed over the roles: all
-// pods of every role, less what the gang may lack, which is taken from the
-// largest role, that of the workers as a rule, but never below its floor.
-func minimums(roles []clusterview.Role, wanted int, floors []int) []int {
-	split := make([]int, len(roles))
-	extras := -wanted
-	for i, role := range roles {
-		split[i] = len(role.Pods)
-		extras += len(role.Pods)
-	}
-	for extras > 0 {
-		largest := -1
-		for i := range split {
-			if split[i] > floors[i] && (largest < 0 || split[i] > split[largest]) {
-				largest = i
-			}
-		}
-		if largest < 0 {
-			break
-		}
-		taken := min(extras, split[largest]-floors[largest])
-		split[largest] -= taken
-		extras -= taken
-	}
-	return split
-}
-
-// floors is how many of the waiting pods of each role its own minimum demands,
-// and what is missing where the role has fewer pods than that. Once a part of
-// the gang runs it must be able to go on with the pods that it still has: others
-// may have succeeded.
-func floors(roles []clusterview.Role, minimums []clusterview.RoleMinimum, running []*v1.Pod) (floors []int, lack string) {
-	floors = make([]int, len(roles))
-	for _, m := range minimums {
-		run := 0
-		for _, pod := range running {
-			if pod.Labels[kubeflowv1.ReplicaTypeLabel] == m.Type {
-				run++
-			}
-		}
-		left := m.Pods - run
-		for i, role := range roles {
-			if role.Type == m.Type {
-				floors[i] = min(max(left, 0), len(role.Pods))
-				left -= floors[i]
-			}
-		}
-		if left > 0 && len(running) == 0 {
-			return nil, fmt.Sprintf("%d of the minimum of %d pods of role %s exist", m.Pods-left, m.Pods, m.Type)
-		}
-	}
-	return floors, ""
+	return pods
 }

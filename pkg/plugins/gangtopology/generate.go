@@ -22,10 +22,16 @@ import (
 // planKey is where the plan lies in the state of a pod-group cycle.
 const planKey fwk.StateKey = Name + "/plan"
 
+// noRoomForExtras is all that is said of them: the gang's verdict is about its
+// minimum.
+const noRoomForExtras = "no room for pods beyond the gang's minimum"
+
 // plan is a gang's decision by pod.
 type plan struct {
 	pins  map[types.UID]pin
 	round *round
+	// extras: the gang's minimum runs already.
+	extras bool
 }
 
 // Clone implements fwk.StateData; a plan is never changed.
@@ -56,17 +62,18 @@ func (p *Plugin) GeneratePlacements(ctx context.Context, state fwk.PodGroupCycle
 	}
 	klog.FromContext(ctx).V(4).Info("Planned gang", "podGroup", klog.KRef(g.key.Namespace, g.key.Name),
 		"placedPods", len(placed), "unscheduledPods", len(group.GetUnscheduledPods()))
-	if decision.Hosts == nil {
+	if decision.Hosts == nil && g.needs() {
 		state.Write(refusalKey, &refusal{g: g, reason: reason}) // PodGroupPostFilter goes on
 		return nil, g.unschedulable(reason)
 	}
 	if len(placed) == 0 {
 		p.gate.refuse(g.key) // the minimum runs; the extras find no room
-		return nil, g.unschedulable("no room for pods beyond the gang's minimum")
+		p.report.runs(g.group, tally{placed: g.running, all: g.running + g.waiting()}, g.hosts.Tree.Describe(g.enclosing(nil)))
+		return nil, g.unschedulable(noRoomForExtras)
 	}
 	domain := g.hosts.Tree.Describe(g.enclosing(placed))
 	round := p.newRound(g, domain, placed)
-	state.Write(planKey, &plan{pins: placed, round: round})
+	state.Write(planKey, &plan{pins: placed, round: round, extras: !g.needs()})
 	nodes := parent.Nodes // pods far away count too where pods mind each other
 	if !g.intricate {
 		nodes = g.nodes(placed)
@@ -147,7 +154,7 @@ func (g gathered) enclosing(placed map[types.UID]pin) int {
 	for _, pin := range placed {
 		first, last = min(first, pin.host), max(last, pin.host)
 	}
-	for level := len(g.hosts.Tree.Levels()) - 1; level > 0; level-- {
+	for level := len(g.hosts.Tree.Levels()) - 1; level > 0 && last >= 0; level-- {
 		if domain := g.hosts.Tree.DomainOf(first, level); domain == g.hosts.Tree.DomainOf(last, level) {
 			return domain
 		}

@@ -52,7 +52,7 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	plan := data.(*plan)
 	pin, ok := plan.pins[pod.UID]
 	if !ok {
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "no room for pods beyond the gang's minimum")
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, noRoomForExtras)
 	}
 	state.Write(pinKey, &pinned{pin: pin, round: plan.round})
 	return &fwk.PreFilterResult{NodeNames: sets.New(pin.node)}, nil

@@ -37,6 +37,10 @@ func (r *refusal) Clone() fwk.StateData { return r }
 // after every cycle that placed nothing. Pods beyond the minimum evict nobody.
 func (p *Plugin) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycleState, info fwk.PodGroupInfo, schedule fwk.PodGroupSchedulingFunc) (*fwk.PodGroupPostFilterResult, *fwk.Status) {
 	if data, err := state.Read(planKey); err == nil {
+		if data.(*plan).extras {
+			p.gate.refuse(types.NamespacedName{Namespace: info.GetNamespace(), Name: info.GetName()})
+			return p.giveUp(info.GetUnscheduledPods(), noRoomForExtras)
+		}
 		p.report.refused(info.GetPodGroup(), "planned in "+data.(*plan).round.domain+
 			", but other filters refuse some of the pods together: the condition PodScheduled of each pod says why")
 	}

@@ -58,7 +58,7 @@ type stuck struct {
 func (p *Plugin) settle(ctx context.Context, g *gathered, order []*v1.Pod) (decision placement.Decision, placed map[types.UID]pin, reason string, err error) {
 	var nearest *stuck
 	for range maxRehearsals {
-		decision = g.planner.Plan(g.problem)
+		decision = g.plan()
 		if decision.Hosts == nil {
 			break
 		}

@@ -26,21 +26,40 @@ type reporter struct {
 
 	mu sync.Mutex
 	// last is the verdict last told of each group.
-	last map[types.UID]string
+	last map[types.UID]told
+}
+
+type told struct {
+	placed  bool
+	message string
 }
 
 func newReporter(verdict Verdict, events record.EventRecorder) *reporter {
-	return &reporter{verdict: verdict, events: events, last: map[types.UID]string{}}
+	return &reporter{verdict: verdict, events: events, last: map[types.UID]told{}}
 }
 
 // placed: the quorum is reserved and the pods are being bound.
 // domain is the narrowest around all members, those that ran before included.
 func (r *reporter) placed(group *schedulingv1beta1.PodGroup, count tally, domain string) {
-	message := fmt.Sprintf("placed %s in %s", count, domain)
+	message := fmt.Sprintf("placed %s", count)
+	if domain != "" {
+		message += " in " + domain
+	}
 	r.verdict(group, metav1.Condition{
 		Type: tutti.GangPlacedCondition, Status: metav1.ConditionTrue, Reason: tutti.GangPlacedReason, Message: message,
 	})
 	r.event(group, v1.EventTypeNormal, tutti.GangPlacedReason, message)
+}
+
+// runs: the gang has its minimum without anything having been done now, such as
+// after an edit of the minimum. That is news only if something else was told last.
+func (r *reporter) runs(group *schedulingv1beta1.PodGroup, count tally, domain string) {
+	r.mu.Lock()
+	last, any := r.last[group.UID]
+	r.mu.Unlock()
+	if any && !last.placed {
+		r.placed(group, count, domain)
+	}
 }
 
 // refused: none of the gang's waiting pods is bound. (Members that run already
@@ -70,10 +89,11 @@ func (r *reporter) incomplete(group *schedulingv1beta1.PodGroup, message string)
 
 func (r *reporter) event(group *schedulingv1beta1.PodGroup, kind, reason, message string) {
 	r.mu.Lock()
-	told := r.last[group.UID] == message
-	r.last[group.UID] = message
+	now := told{placed: reason == tutti.GangPlacedReason, message: message}
+	known := r.last[group.UID] == now
+	r.last[group.UID] = now
 	r.mu.Unlock()
-	if told {
+	if known {
 		return
 	}
 	r.events.Event(referenceTo(group), kind, reason, message)

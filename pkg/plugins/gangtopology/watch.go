@@ -59,12 +59,8 @@ func (g *gate) podAdded(pod *v1.Pod) {
 }
 
 // podUpdated: a pod on a node that begins to terminate makes no room yet, but
-// a smaller request after a resize does; and a gang waits for the scheduling
-// gates of each of its pods.
+// a smaller request after a resize does.
 func (g *gate) podUpdated(old, pod *v1.Pod) {
-	if len(old.Spec.SchedulingGates) > 0 && len(pod.Spec.SchedulingGates) == 0 {
-		g.podAdded(pod)
-	}
 	if pod.Spec.NodeName != "" && old.Spec.NodeName != "" &&
 		!apiequality.Semantic.DeepEqual(old.Spec.Containers, pod.Spec.Containers) {
 		g.changed()
