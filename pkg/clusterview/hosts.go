@@ -43,6 +43,7 @@ type Builder struct {
 	names   []string // of the planner's resources, sorted
 
 	gpus insides
+	yields yields
 }
 
 // NewBuilder makes a Builder for levels from wide to narrow.

@@ -5,6 +5,7 @@ package gangtopology
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"sync"
 	"time"
@@ -19,7 +20,6 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
-	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/kubernetes/pkg/scheduler/util"
 
 	"github.com/tutti-project/tutti/pkg/clusterview"
@@ -117,13 +117,7 @@ func (e *evictor) wanted(o *order) bool {
 }
 
 func (e *evictor) evictPod(ctx context.Context, o *order, pod *v1.Pod) error {
-	status := pod.Status.DeepCopy()
-	podutil.UpdatePodCondition(status, &v1.PodCondition{
-		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler,
-		ObservedGeneration: pod.Generation,
-		Message:            fmt.Sprintf("evicted for %s of priority %d", o.preemptor, o.priority),
-	})
-	err := util.PatchPodStatus(ctx, e.client, pod.Name, pod.Namespace, &pod.Status, status)
+	err := e.mark(ctx, o, pod)
 	if err == nil {
 		err = retry.OnError(retry.DefaultBackoff, util.Retriable, func() error {
 			return e.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))})
@@ -138,6 +132,26 @@ func (e *evictor) evictPod(ctx context.Context, o *order, pod *v1.Pod) error {
 	}
 	e.events.Event(pod, v1.EventTypeNormal, "Preempted", fmt.Sprintf("evicted for %s of priority %d", o.preemptor, o.priority))
 	return nil
+}
+
+// mark says on the pod why it goes. The UID keeps the patch from another pod of
+// its name, the one that replaces it.
+func (e *evictor) mark(ctx context.Context, o *order, pod *v1.Pod) error {
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": pod.UID},
+		"status": map[string]any{"conditions": []v1.PodCondition{{
+			Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler,
+			ObservedGeneration: pod.Generation, LastTransitionTime: metav1.Now(),
+			Message: fmt.Sprintf("evicted for %s of priority %d", o.preemptor, o.priority),
+		}}},
+	})
+	if err != nil {
+		return fmt.Errorf("making the condition of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return retry.OnError(retry.DefaultBackoff, util.Retriable, func() error {
+		_, err := e.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+		return err
+	})
 }
 
 // gone is called when a pod is no more; the last victim wakes its preemptor.

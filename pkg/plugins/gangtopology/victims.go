@@ -6,6 +6,7 @@ package gangtopology
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -52,15 +53,19 @@ type made struct {
 // keeps their room and has them evicted. Nil means that there are none. Pods that
 // are leaving already are waited for before anybody is evicted.
 func (p *Plugin) makeRoom(ctx context.Context, c contest) (*made, error) {
-	own, now := ownOf(c.pods), p.gate.clock.Now()
+	who := clusterview.Preemptor{Priority: c.priority, Own: ownOf(c.pods)}
+	if policy := c.pods[0].Spec.PreemptionPolicy; policy != nil && *policy == v1.PreemptNever {
+		who.Priority = math.MinInt32 // nobody is below; who leaves anyway is waited for
+	}
+	if !p.builder.Yields(c.hosts, who.Priority) {
+		return nil, nil
+	}
 	budgets, err := p.budgets.List(labels.Everything())
 	if err != nil {
 		return nil, fmt.Errorf("listing disruption budgets: %w", err)
 	}
-	eviction := clusterview.EvictionOf(c.hosts, c.problem.Resources, clusterview.Preemptor{Priority: c.priority, Own: own}, p.gangOf, budgets, now)
-	if policy := c.pods[0].Spec.PreemptionPolicy; policy != nil && *policy == v1.PreemptNever {
-		eviction.Units, eviction.Victims = nil, nil
-	}
+	now := p.gate.clock.Now()
+	eviction := clusterview.EvictionOf(c.hosts, c.problem.Resources, who, p.gangOf, budgets, now)
 	if len(eviction.Units) == 0 && len(eviction.LeavingPods) == 0 {
 		return nil, nil
 	}
