@@ -42,7 +42,7 @@ type Builder struct {
 	planner *placement.Planner
 	names   []string // of the planner's resources, sorted
 
-	gpus insides
+	gpus   insides
 	yields yields
 }
 

@@ -6,6 +6,7 @@ package clusterview
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -25,7 +26,8 @@ func BesideRunning(roles []Role, running []*v1.Pod, tree *topology.Tree, size, l
 		index int
 	}
 	domains := map[slice]int{}
-	for _, pod := range running {
+	for _, pod := range slices.SortedFunc(slices.Values(running), comparePods) { // a slice may stand torn, after an edit of labels
+
 		host, ok := tree.HostIndex(pod.Spec.NodeName)
 		if rank := rankOf(pod); ok && rank != math.MaxInt {
 			domains[slice{typeOf(pod), rank / size}] = tree.DomainOf(host, level)

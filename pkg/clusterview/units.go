@@ -4,6 +4,7 @@
 package clusterview
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	fwk "k8s.io/kube-scheduler/framework"
 	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
 	"github.com/tutti-project/tutti/pkg/placement"
@@ -80,7 +82,12 @@ const overdue = 30 * time.Second
 func EvictionOf(hosts Hosts, resources []string, who Preemptor, gangOf func(types.NamespacedName) (Gang, bool), budgets []*policyv1.PodDisruptionBudget, now time.Time) Eviction {
 	c := collector{now: now, resources: resources, budgets: budgetsOf(budgets), gangs: map[types.NamespacedName]*gangPods{}}
 	for host := range hosts.at {
-		for _, info := range hosts.Info(host).GetPods() {
+		// In the order of their names: that of a node's pods is an accident of its past.
+		pods := slices.Clone(hosts.Info(host).GetPods())
+		slices.SortFunc(pods, func(a, b fwk.PodInfo) int {
+			return cmp.Or(strings.Compare(a.GetPod().Namespace, b.GetPod().Namespace), strings.Compare(a.GetPod().Name, b.GetPod().Name))
+		})
+		for _, info := range pods {
 			c.see(info.GetPod(), host, who, func() []int64 { return vectorOf(info.CalculateResource().Resource, resources) })
 		}
 	}
