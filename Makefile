@@ -108,7 +108,7 @@ test: test-unit test-integration ## Run the unit tests, then the integration tes
 test-unit: ## Run the unit tests, the pure packages first.
 	go test -shuffle=on $(PURE)
 	go test -shuffle=on $$(go list ./... | grep -v /tutti/test/)
-	cd hack/tools && go test ./versions
+	cd hack/tools && go test ./versions ./image ./runcfit
 
 .PHONY: test-integration
 test-integration: tools build ## Run the integration tests on a real control plane.

@@ -88,9 +88,7 @@ func TestGangsContend(t *testing.T) {
 		if spans[1].bound.Add(time.Second).Before(spans[0].ended) {
 			t.Errorf("round %d: the second gang was bound at %s, the first ended at %s", round, spans[1].bound, spans[0].ended)
 		}
-		for _, job := range jobs {
-			s.vanish(job)
-		}
+		s.vanish(jobs...)
 		t.Logf("round %d: %.0f s", round, time.Since(begin).Seconds())
 	}
 }

@@ -171,11 +171,13 @@ func (s *scene) pod(name string) *corev1.Pod {
 	return pod
 }
 
-// vanish deletes a job; nothing of it may be left.
-func (s *scene) vanish(job string) {
+// vanish deletes all jobs of the scene; nothing of them may be left.
+func (s *scene) vanish(jobs ...string) {
 	s.t.Helper()
-	must(s.t, s.tutti.KubeflowV1().TFJobs(s.namespace).Delete(s.t.Context(), job, metav1.DeleteOptions{}))
-	s.eventually("nothing is left of "+job, s.empty)
+	for _, job := range jobs {
+		must(s.t, s.tutti.KubeflowV1().TFJobs(s.namespace).Delete(s.t.Context(), job, metav1.DeleteOptions{}))
+	}
+	s.eventually("nothing is left of "+strings.Join(jobs, ", "), s.empty)
 }
 
 // empty is a check that the namespace has nothing that jobs make.

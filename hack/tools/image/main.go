@@ -9,7 +9,7 @@
 //
 // PATH is a program, which becomes the image's only file and its entry point,
 // or a folder, which becomes its root. NAMEs of one PATH, separated by commas,
-// name one image. The entry point of a folder is -entrypoint. What is written
+// name one image. The entry point of a folder is -entrypoint. An image
 // depends on nothing but the files: owners, times and the order are fixed.
 // -level 0 writes large images many times faster, for clusters on this machine.
 package main
