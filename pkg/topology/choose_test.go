@@ -41,6 +41,36 @@ func TestAllReduceTimes(t *testing.T) {
 	}
 }
 
+// TestBandwidthsAreThoseOfTheHardware holds what NVIDIA and the PCIe standard say, in
+// MB/s per direction: links of a GPU times their rate, or the slot's.
+func TestBandwidthsAreThoseOfTheHardware(t *testing.T) {
+	for _, tc := range []struct {
+		board string
+		set   Set
+		want  int
+	}{
+		{"dgx-1p", 0xff, 80_000},        // 4 links of 20 GB/s
+		{"dgx-1v", 0xff, 150_000},       // 6 of 25
+		{"v100-vm-96", 0xff, 150_000},   // the same board
+		{"dgx-2", 0xffff, 150_000},      // the same GPUs behind a switch
+		{"dgx-a100", 0xff, 300_000},     // 12 of 25
+		{"a100-pcie-4", 0b11, 300_000},  // the same through a bridge
+		{"a40-8", 0b11, 56_248},         // 4 of 14.062
+		{"h100-sxm-4", 0b1111, 450_000}, // 18 of 25, 6 to each
+		{"hgx-h100", 0xff, 450_000},     // the same through switches
+		{"b200", 0xff, 900_000},         // 18 of 50
+		{"gb200-tray", 0b1111, 900_000}, // the same
+		{"l40s-8", 0b11, 26_145},        // 83 % of 31.5, PCIe 4 x16 through the host bridge
+		{"l40s-8", 0b10001, 22_000},     // between the sockets
+		{"dgx-1p", 0b100001, 6_000},     // no link: between the sockets
+		{"t4-1", 0b1, 0},                // nothing to reach
+	} {
+		if got := readHost(t, "testdata/hosts/"+tc.board).RingBandwidth(tc.set); got != tc.want {
+			t.Errorf("%s, GPUs %s: %d MB/s, want %d", tc.board, tc.set, got, tc.want)
+		}
+	}
+}
+
 // TestSetsOfABoard names what is chosen and what can be had.
 func TestSetsOfABoard(t *testing.T) {
 	nvlink, numa, whatever := Demand(3), Demand(1), Demand(0)

@@ -121,3 +121,23 @@ func TestMalformedScenariosAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestEveryBoardIsAHost finds each fixture of the topology package in links/boards,
+// for the device plugin and for the planner to pick from.
+func TestEveryBoardIsAHost(t *testing.T) {
+	text, err := os.ReadFile(specification + "/links/boards")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fixtures, err := os.ReadDir("../../topology/testdata/hosts")
+	if err != nil || len(fixtures) < 20 {
+		t.Fatalf("%d fixtures: %v", len(fixtures), err)
+	}
+	for _, f := range fixtures {
+		for _, picks := range []string{"plugin", "planner"} {
+			if line := "links " + f.Name() + ": " + f.Name() + " picks=" + picks + "\n"; !strings.Contains(string(text), line) {
+				t.Errorf("no line %q", line)
+			}
+		}
+	}
+}
