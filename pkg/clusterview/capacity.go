@@ -43,27 +43,57 @@ func (b *Builder) Planner(hosts Hosts, roles []Role) *placement.Planner {
 	if b.planner == nil || len(names) > known {
 		b.names = slices.Sorted(maps.Keys(names))
 		free := freeOf(hosts, b.names)
-		gpus := make([]placement.HostGPUs, len(free))
-		for host := range free {
-			gpus[host] = b.gpus.of(hosts.Info(host), free[host], b.names)
+		views := make([]hostView, len(free))
+		for host := range views {
+			views[host] = b.view(hosts.Info(host), free[host])
 		}
 		b.planner = placement.NewPlanner(hosts.Tree, b.names, free)
-		for host := range free {
-			b.planner.SetKind(host, kindOf(hosts.Info(host)))
-			b.planner.SetGPUs(host, gpus[host])
+		for host, view := range views {
+			view.tell(b.planner, host)
 		}
 		b.stale = b.stale[:0]
 	}
 	for _, host := range b.stale {
 		free := make([]int64, len(b.names))
 		fillFree(free, hosts.Info(host), b.names)
-		gpus := b.gpus.of(hosts.Info(host), free, b.names)
+		view := b.view(hosts.Info(host), free)
 		b.planner.SetFree(host, free)
-		b.planner.SetKind(host, kindOf(hosts.Info(host)))
-		b.planner.SetGPUs(host, gpus)
+		view.tell(b.planner, host)
 	}
 	b.stale = b.stale[:0]
 	return b.planner
+}
+
+// hostView is what the planner is to know of a node beside its free vector.
+type hostView struct {
+	kind  string
+	gpus  placement.HostGPUs
+	empty placement.Change // its host is not set
+}
+
+// view reads a node. What nobody should get it takes from what is free.
+func (b *Builder) view(info fwk.NodeInfo, free []int64) hostView {
+	v := hostView{kind: kindOf(info), empty: placement.Change{Free: vectorOf(info.GetAllocatable(), b.names)}}
+	if i, asked := slices.BinarySearch(b.names, podsResource); asked {
+		v.empty.Free[i] = int64(info.GetAllocatable().GetAllowedPodNumber())
+	}
+	i, counted := slices.BinarySearch(b.names, gpuResource)
+	if b.gpus.topologies == nil || !counted {
+		return v
+	}
+	g := b.gpus.of(info)
+	if g.counted {
+		free[i], v.empty.Free[i] = min(free[i], g.usable), min(v.empty.Free[i], int64(g.well.Len()))
+	}
+	v.gpus, v.empty.GPUs = g.hostGPUs(i), g.well
+	return v
+}
+
+func (v hostView) tell(planner *placement.Planner, host int) {
+	planner.SetKind(host, v.kind)
+	planner.SetGPUs(host, v.gpus)
+	v.empty.Host = host
+	planner.SetEmpty(v.empty)
 }
 
 // productLabel is the GPU model, as NVIDIA's feature discovery writes it.

@@ -36,8 +36,8 @@ const HeartbeatLimit = 15 * time.Minute
 // nodeGPUs is what is known of a node's GPUs at one moment.
 type nodeGPUs struct {
 	model *topology.GPUs
-	// free may be free; healthy too, when pods go.
-	free, healthy topology.Set
+	// free may be free; healthy too, when pods go; well are those that pods should get.
+	free, healthy, well topology.Set
 	// usable is how many pods can get, where something is known of that.
 	usable  int64 // never more than are free
 	counted bool
@@ -121,6 +121,7 @@ func (b board) state(info fwk.NodeInfo, status *v1alpha1.NodeTopologyStatus) (no
 		}
 	}
 	g.healthy &^= sick
+	g.well = g.healthy
 	// The kubelet may believe healthy what the agent does not, and give it to a
 	// pod: then its links count, but nobody is to need it.
 	offered := info.GetAllocatable().GetScalarResources()[gpuResource]
@@ -130,7 +131,7 @@ func (b board) state(info fwk.NodeInfo, status *v1alpha1.NodeTopologyStatus) (no
 	if offered > int64(g.healthy.Len()) {
 		return nodeGPUs{}, errors.New("the kubelet offers GPUs of which its agent knows nothing but that they are ill")
 	}
-	g.free, g.usable = g.healthy, int64((g.healthy &^ sick).Len())
+	g.free, g.usable = g.healthy, int64(g.well.Len())
 	newer, ok := newerThan(status, holdersOf(info))
 	if !ok {
 		return g, nil

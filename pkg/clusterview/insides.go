@@ -6,12 +6,10 @@ package clusterview
 import (
 	"container/heap"
 	"maps"
-	"slices"
 	"time"
 
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/tutti-project/tutti/pkg/placement"
 	"github.com/tutti-project/tutti/pkg/topology"
 )
 
@@ -50,13 +48,8 @@ func (in *insides) stale(tree *topology.Tree) []int {
 	return hosts
 }
 
-// of is what the planner is to know of a node's GPUs. Those that nobody should
-// get it takes from what is free, whose entries have these names.
-func (in *insides) of(info fwk.NodeInfo, free []int64, names []string) placement.HostGPUs {
-	resource, counted := slices.BinarySearch(names, gpuResource)
-	if in.topologies == nil || !counted {
-		return placement.HostGPUs{}
-	}
+// of is what is known of a node's GPUs now.
+func (in *insides) of(info fwk.NodeInfo) nodeGPUs {
 	node := info.Node().Name
 	g := in.boards.gpusOf(info, in.topologies.of(node), in.now())
 	if !g.until.IsZero() && !in.until[node].Equal(g.until) {
@@ -66,10 +59,7 @@ func (in *insides) of(info fwk.NodeInfo, free []int64, names []string) placement
 		in.until[node] = g.until
 		heap.Push(&in.expiries, expiry{node, g.until})
 	}
-	if g.counted {
-		free[resource] = min(free[resource], g.usable)
-	}
-	return g.hostGPUs(resource)
+	return g
 }
 
 // keep forgets nodes that are no hosts of the tree.

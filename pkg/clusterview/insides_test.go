@@ -173,7 +173,8 @@ func (h *history) addPod(i, step int) {
 // inside is what a planner knows of a host, models by what they are.
 func inside(planner *placement.Planner, host int) string {
 	g := planner.GPUs(host)
-	text := fmt.Sprintf("%v %s of %s, %q", planner.Free(host), g.Free, g.Healthy, g.Unknown)
+	empty, _ := planner.Empty(host)
+	text := fmt.Sprintf("%v %s of %s, %q, empty %v %s", planner.Free(host), g.Free, g.Healthy, g.Unknown, empty.Free, empty.GPUs)
 	if g.Model != nil {
 		text += fmt.Sprint(" ring ", g.Model.RingBandwidth(0b1111), " uniform ", g.Model.Uniform())
 	}

@@ -13,6 +13,11 @@ import (
 	"github.com/tutti-project/tutti/pkg/topology"
 )
 
+// MayBeIn says whether the host is in the domain that the role is held to, if it is.
+func (r Role) MayBeIn(tree *topology.Tree, host int) bool {
+	return r.Within == nil || tree.DomainOf(host, tree.Domain(*r.Within).Level) == *r.Within
+}
+
 // BesideRunning prepares roles for slices of which some ranks run already. A
 // waiting pod joins its slice: pods whose slice runs become roles of their own,
 // each held to the domain of the slice level where the slice is. Other pods

@@ -21,9 +21,15 @@ type Decision struct {
 	// required level have room for that are nearest to taking it, the nearest
 	// first. Hosts that were not asked for count as eligible in all but the first.
 	Rejections []Rejection
+	// Empty is the decision on the minimum if no other pod ran; nil if the gang is
+	// placed, or if it is not known what hosts would have then.
+	Empty *Decision
 	// Wider is the narrowest domain, wider than the required level allows, that
 	// would take the minimum; nil if none does or the gang is placed.
 	Wider *topology.Domain
+	// Levels tells the same of the nearest domain of each level that is wider than
+	// the required one and narrower than that of Wider, from narrow to wide.
+	Levels []Rejection
 	// Kinds is the kind of hosts that each role was planned with, empty for any.
 	Kinds []string // [role]
 	// Exclusions counts the hosts that were asked for and not eligible, by reason.
@@ -46,11 +52,12 @@ type Shortage struct {
 	Pods int // how many of the minimum find no room
 	// Resource is the one that is scarcest, empty if each by itself would do.
 	Resource string
-	// Amount of Resource that is missing in the domain; 0 if there is enough
-	// but no host has as much as one pod asks.
+	// Amount of Resource that these pods are short of.
 	Amount int64
+	// Unusable is how much of it is free on eligible hosts where no such pod fits.
+	Unusable int64
 	// Links says why hosts that have what a pod asks for do not take it, if their
-	// GPUs' links are what is lacking; Resource is empty then.
+	// GPUs' links are lacking.
 	Links *LinkShortage
 }
 

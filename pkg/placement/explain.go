@@ -38,12 +38,23 @@ func (d Decision) Explain(p Problem) string {
 		fmt.Fprintf(&b, "no %s takes %s: best is %s, which has room for %s",
 			level, all, p.Tree.Describe(d.Rejections[0].Domain), d.room(p))
 	}
+	b.WriteString(d.everEmpty(p))
 	if p.Constraint.SliceSize > 1 {
 		fmt.Fprintf(&b, "; every %d ranks of a role must share a %s", p.Constraint.SliceSize, p.Tree.Levels()[p.Constraint.SliceLevel])
 	}
 	for r, kind := range d.Kinds {
 		if kind != "" {
 			fmt.Fprintf(&b, "; all pods of %s on one kind of host, here %s", p.Roles[r].Name, kind)
+		}
+	}
+	missing := 0
+	if len(d.Rejections) > 0 {
+		missing = d.Rejections[0].missing()
+	}
+	for _, rj := range d.Levels {
+		if rj.missing() < missing {
+			missing = rj.missing()
+			fmt.Fprintf(&b, "; %s would have room for %s", p.Tree.Describe(rj.Domain), rj.room(p, d.told(p)))
 		}
 	}
 	if d.Wider != nil {
@@ -90,8 +101,12 @@ func (d Decision) explainPlaced(p Problem) string {
 
 // room is that of the nearest domain: "2 of 2 ps and 3 of 4 worker
 // (nvidia.com/gpu short by 8)".
-func (d Decision) room(p Problem) string {
-	rj := d.Rejections[0]
+func (d Decision) room(p Problem) string { return d.Rejections[0].room(p, d.told(p)) }
+
+// told: what limits the gang beside resources is said elsewhere.
+func (d Decision) told(p Problem) bool { return len(d.Exclusions) > 0 || p.Constraint.SliceSize > 1 }
+
+func (rj Rejection) room(p Problem, told bool) string {
 	var parts []string
 	for r, role := range p.Roles {
 		if role.Pods == 0 {
@@ -99,7 +114,7 @@ func (d Decision) room(p Problem) string {
 		}
 		why := ""
 		if i := slices.IndexFunc(rj.Shortages, func(s Shortage) bool { return s.Role == r }); i >= 0 {
-			why = rj.Shortages[i].reason(p, len(d.Exclusions) > 0 || p.Constraint.SliceSize > 1)
+			why = rj.Shortages[i].reason(p, told)
 		}
 		parts = append(parts, fmt.Sprintf("%d of %d %s%s", rj.Room[r], min(role.Minimum, role.Pods), role.Name, why))
 	}
@@ -110,17 +125,24 @@ func (d Decision) room(p Problem) string {
 }
 
 func (s Shortage) reason(p Problem, told bool) string {
+	var parts []string
+	if s.Resource != "" {
+		part := s.Resource + " short by " + amount(s.Resource, s.Amount)
+		if s.Unusable > 0 {
+			part += fmt.Sprintf(", beside %s free where no such pod fits", amount(s.Resource, s.Unusable))
+		}
+		parts = append(parts, part)
+	}
+	if s.Links != nil {
+		parts = append(parts, s.Links.reason(p))
+	}
 	switch {
-	case s.Links != nil:
-		return " (" + s.Links.reason(p) + ")"
-	case s.Resource == "" && told:
+	case len(parts) > 0:
+		return " (" + strings.Join(parts, "; ") + ")"
+	case told:
 		return "" // the exclusions say it, or the slices
-	case s.Resource == "":
-		return " (no host has everything that a pod asks for at once)"
-	case s.Amount == 0:
-		return fmt.Sprintf(" (%s is free only in pieces too small)", s.Resource)
 	default:
-		return fmt.Sprintf(" (%s short by %s)", s.Resource, amount(s.Resource, s.Amount))
+		return " (no host has everything that a pod asks for at once)"
 	}
 }
 

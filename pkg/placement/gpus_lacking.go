@@ -33,8 +33,7 @@ func (pl *plan) linksLacking(role, t, k int) *LinkShortage {
 	}
 	found := LinkShortage{Size: int(s.request[s.gpu]), Link: s.link}
 	for h := range pl.hostsOf(t, []int{k}).all() {
-		if !pl.isOfKind(h, pl.kinds[role]) || pl.marks.asked[role][h] == ineligible ||
-			pl.slotsIn(pl.room.free(h), role) == 0 || pl.room.slots(role, h) > 0 {
+		if !pl.isOfKind(h, pl.kinds[role]) || pl.marks.asked[role][h] == ineligible || !pl.lacksLinks(role, h, pl.room.free(h)) {
 			continue
 		}
 		g := pl.gpusOn(h)

@@ -56,6 +56,9 @@ func (c *Planner) setHosts(p Problem) {
 	for h, gpus := range p.GPUs {
 		c.SetGPUs(h, gpus)
 	}
+	for _, empty := range p.Empty {
+		c.SetEmpty(empty)
+	}
 }
 
 func (pl *plan) decide() Decision {
@@ -90,11 +93,12 @@ func (pl *plan) decide() Decision {
 		d.GPUs = pl.pickGPUs(d.Hosts)
 		d.Level, d.Domain = pl.enclosing(d.Hosts)
 	} else {
-		d.Rejections = pl.reject(minimum)
+		d.Rejections = pl.reject(minimum, p.Constraint.Required, maxRejections)
 	}
 	d.Exclusions = pl.exclusions()
 	if !ok {
 		d.Wider = pl.wider(minimum) // who refuses elsewhere is no reason here
+		d.Levels = pl.rejectWider(minimum, d.Wider)
 	}
 	for _, kind := range pl.kinds {
 		name := ""

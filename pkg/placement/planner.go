@@ -28,6 +28,8 @@ type Planner struct {
 
 	gpus []HostGPUs // [host]; nil while none are known
 
+	empty *Planner // of the same hosts with no pod on them; nil where that is not known
+
 	kinds     []int // [host] position in kindNames; nil while all hosts are alike
 	kindNames []string
 	ofKind    []int // [kind] how many hosts
@@ -136,7 +138,11 @@ func (c *Planner) changedAt(host int) {
 // problem itself are not looked at.
 func (c *Planner) Plan(p Problem) Decision {
 	steps := maxSteps
-	return c.plan(p, true, &steps)
+	d := c.plan(p, true, &steps)
+	if d.Hosts == nil && c.empty != nil {
+		d.Empty = c.onEmpty(p)
+	}
+	return d
 }
 
 // plan may spend so many steps, and takes off what it spends. Choices of kinds
@@ -170,6 +176,9 @@ func (c *Planner) plan(p Problem, finished bool, steps *int) Decision {
 	best.Bounded = bounded
 	if best.Hosts == nil {
 		best.Wider = wider
+		best.Levels = slices.DeleteFunc(best.Levels, func(rj Rejection) bool {
+			return wider != nil && c.tree.Domain(rj.Domain).Level <= wider.Level
+		})
 	}
 	return best
 }

@@ -24,6 +24,9 @@ type Problem struct {
 	// Changes are hosts that are to be taken as having something else left than
 	// Free says: a what-if. Each host at most once.
 	Changes []Change
+
+	// Empty is what every host would have with no pod on it; nil for unknown.
+	Empty []Change // [host]
 }
 
 // Change is what a host would have left.
@@ -61,6 +64,8 @@ type Role struct {
 	// if not, why. Free capacity is not its business. Plan asks only for hosts
 	// it is about to use, each at most once. Nil means every host is eligible.
 	Eligible func(host int) (bool, string)
+	// EligibleEmpty is Eligible for a host with no pod on it.
+	EligibleEmpty func(host int) (bool, string)
 }
 
 // Constraint says how near to each other the gang's pods must and should be.

@@ -6,6 +6,8 @@ package placement
 import (
 	"cmp"
 	"slices"
+
+	"github.com/tutti-project/tutti/pkg/topology"
 )
 
 // Limits of what a "no" tells: so many domains are named, and so many looked
@@ -15,12 +17,12 @@ const (
 	maxLookedInto = 32
 )
 
-// reject tells of the domains of the required level that are nearest to taking
-// the gang what they have room for. Only domains that hold the anchors count.
+// reject tells of the level's domains that are nearest to taking the gang, at
+// most so many, what they have room for. Only domains that hold the anchors count.
 // Hosts not asked yet count as eligible, except in the first: it is what people
 // read, so it is asked until it stands.
-func (pl *plan) reject(minimum []int64) []Rejection {
-	open, domains := pl.byShortage(minimum), pl.p.Tree.Domains(pl.p.Constraint.Required)
+func (pl *plan) reject(minimum []int64, level, most int) []Rejection {
+	open, domains := pl.byShortage(minimum, level), pl.p.Tree.Domains(level)
 	list := make([]Rejection, 0)
 	nearer := func(a, b Rejection) int {
 		return cmp.Or(cmp.Compare(a.missing(), b.missing()), cmp.Compare(a.Domain, b.Domain))
@@ -31,35 +33,46 @@ func (pl *plan) reject(minimum []int64) []Rejection {
 	}
 	// A domain's sums say at least how many pods it is short of.
 	for i, o := range open {
-		if i == maxLookedInto || len(list) >= maxRejections && cmp.Or(
-			cmp.Compare(int64(list[maxRejections-1].missing()), o.missing), cmp.Compare(list[maxRejections-1].Domain, domains[o.domain].ID)) < 0 {
+		if i == maxLookedInto || len(list) >= most && cmp.Or(
+			cmp.Compare(int64(list[most-1].missing()), o.missing), cmp.Compare(list[most-1].Domain, domains[o.domain].ID)) < 0 {
 			break
 		}
-		add(pl.rejection(o.domain, minimum, false))
+		add(pl.rejection(level, o.domain, minimum, false))
 	}
 	if !slices.ContainsFunc(pl.p.Roles, func(r Role) bool { return r.Eligible != nil }) {
-		return list[:min(len(list), maxRejections)]
+		return list[:min(len(list), most)]
 	}
 	for asked := -1; len(list) > 0 && list[0].Domain != asked; {
 		asked = list[0].Domain
 		list = slices.Delete(list, 0, 1)
-		add(pl.rejection(asked-domains[0].ID, minimum, true))
+		add(pl.rejection(level, asked-domains[0].ID, minimum, true))
 	}
-	return list[:min(len(list), maxRejections)]
+	return list[:min(len(list), most)]
 }
 
-// lacking is a domain of the required level with how many pods it lacks room
-// for at least.
+// rejectWider tells of each level wider than the required one, up to that of a
+// domain that takes the gang, the domain that is nearest to it.
+func (pl *plan) rejectWider(minimum []int64, wider *topology.Domain) []Rejection {
+	var list []Rejection
+	for level := pl.p.Constraint.Required - 1; level >= 0 && (wider == nil || level > wider.Level); level-- {
+		if pl.tierOf[level] < pl.tierOf[level+1] {
+			list = append(list, pl.reject(minimum, level, 1)...)
+		}
+	}
+	return list
+}
+
+// lacking is a domain with how many pods it lacks room for at least.
 type lacking struct {
 	domain  int // position in its level
 	missing int64
 }
 
-// byShortage lists the domains that hold the anchors, the one that lacks least first.
-func (pl *plan) byShortage(minimum []int64) []lacking {
-	t := pl.tierOf[pl.p.Constraint.Required]
+// byShortage lists the level's domains that hold the anchors, the one that lacks least first.
+func (pl *plan) byShortage(minimum []int64, level int) []lacking {
+	t := pl.tierOf[level]
 	var open []lacking
-	for k, d := range pl.p.Tree.Domains(pl.p.Constraint.Required) {
+	for k, d := range pl.p.Tree.Domains(level) {
 		if !pl.holdsAnchors(d) {
 			continue
 		}
@@ -81,10 +94,10 @@ func (rj Rejection) missing() int {
 	return n
 }
 
-// rejection packs what fits into the k-th domain of the required level.
-func (pl *plan) rejection(k int, minimum []int64, ask bool) Rejection {
-	t := pl.tierOf[pl.p.Constraint.Required]
-	rj := Rejection{Domain: pl.p.Tree.Domains(pl.p.Constraint.Required)[k].ID, Room: make([]int, len(minimum))}
+// rejection packs what fits into the level's k-th domain.
+func (pl *plan) rejection(level, k int, minimum []int64, ask bool) Rejection {
+	t := pl.tierOf[level]
+	rj := Rejection{Domain: pl.p.Tree.Domains(level)[k].ID, Room: make([]int, len(minimum))}
 	short, _ := pl.room.quickly(minimum, pl.hostsOf(t, []int{k}), nil, ask)
 	if pl.sliced(t) {
 		parts := pl.within(t, []int{k}, pl.tierOf[pl.p.Constraint.SliceLevel])
@@ -102,41 +115,42 @@ func (pl *plan) rejection(k int, minimum []int64, ask bool) Rejection {
 }
 
 // shortage finds the resource for which the role is short in the domain, in
-// what the packing just done has left. Eligibility does not enter: it is told
-// apart, by the exclusions.
+// what the packing just done has left. If hosts that are not eligible would be
+// enough, none is: that is told apart, by the exclusions.
 func (pl *plan) shortage(role int, pods int64, t, k int) Shortage {
-	s := Shortage{Role: role, Pods: int(pods)}
+	s := Shortage{Role: role, Pods: int(pods), Links: pl.linksLacking(role, t, k)}
 	scarcest := pods
 	for d, request := range pl.p.Roles[role].Request {
 		if request <= 0 {
 			continue
 		}
-		slots, total := pl.supply(role, d, request, t, k)
+		slots, free := pl.supply(role, d, request, t, k)
 		if slots < scarcest || slots == scarcest && slots < pods && pl.isDevice[d] {
 			scarcest = slots
-			s.Resource, s.Amount = pl.p.Resources[d], max(0, pods*request-total)
+			s.Resource, s.Amount, s.Unusable = pl.p.Resources[d], pods*request, free
 		}
-	}
-	if links := pl.linksLacking(role, t, k); links != nil && s.Amount == 0 {
-		s.Resource, s.Links = "", links
 	}
 	return s
 }
 
-// supply is what the room has left of one resource in the domain, and how many
-// requests of it the hosts would take, each by itself.
+// supply is what the room has left of one resource in the domain: how many
+// requests of it the hosts would take, each by itself, and how much is free on
+// hosts that are not known to be ineligible.
 func (pl *plan) supply(role, d int, request int64, t, k int) (slots, total int64) {
-	count := func(free []int64, sign int64) {
+	asked := pl.marks.asked[role]
+	count := func(free []int64, sign int64, eligible bool) {
 		left := max(0, free[d])
 		slots += sign * (left / request)
-		total += sign * left
+		if eligible {
+			total += sign * left
+		}
 	}
 	hosts := pl.hostsOf(t, []int{k})
 	kind := pl.kinds[role]
 	if !pl.keep || kind != anyKind || t == len(pl.tiers)-1 || hosts.size() <= int(pl.fewHosts) {
 		for h := range hosts.all() {
 			if pl.isOfKind(h, kind) {
-				count(pl.room.free(h), 1)
+				count(pl.room.free(h), 1, asked[h] != ineligible)
 			}
 		}
 		return slots, total
@@ -145,17 +159,29 @@ func (pl *plan) supply(role, d int, request int64, t, k int) (slots, total int64
 	only := Role{Pods: 1, Request: make([]int64, len(pl.resources))}
 	only.Request[d] = request
 	slots, total = pl.shapeOf(&only, anyKind).sums[t][k], pl.totalOf(d, t, k)
-	for _, h := range pl.room.hosts {
+	right := func(h int, free []int64) {
 		if hosts.first <= h && h < hosts.last {
-			count(pl.free[h], -1)
-			count(pl.room.free(h), 1)
+			count(pl.free[h], -1, true)
+			count(free, 1, asked[h] != ineligible)
 		}
 	}
+	for _, h := range pl.room.hosts {
+		right(h, pl.room.free(h))
+	}
 	for h, change := range pl.assumed {
-		if hosts.first <= h && h < hosts.last && pl.room.row[h] == 0 {
-			count(pl.free[h], -1)
-			count(change.Free, 1)
+		if pl.room.row[h] == 0 {
+			right(h, change.Free)
+		}
+	}
+	for _, h := range pl.marks.told[role] {
+		if _, assumed := pl.assumed[h]; asked[h] == ineligible && pl.room.row[h] == 0 && !assumed {
+			right(h, pl.free[h])
 		}
 	}
 	return slots, total
+}
+
+// lacksLinks: the host has what a pod of the role asks for, but no links.
+func (pl *plan) lacksLinks(role, host int, free []int64) bool {
+	return pl.shapes[role].link > 0 && pl.slotsIn(free, role) > 0 && pl.room.slots(role, host) == 0
 }

@@ -206,6 +206,32 @@ func TestIllGPUsAreNotCounted(t *testing.T) {
 	})
 }
 
+// TestRefusalTellsNoRoomNowFromNever: 64 nodes of 8 GPUs, 8 to a rack.
+func TestRefusalTellsNoRoomNowFromNever(t *testing.T) {
+	s := newScene(t, shared)
+	s.run([]step{
+		{
+			name: "half of a rack for one gang, which leaves four nodes of every rack",
+			do: func(ctx context.Context) error {
+				for i := 1; i <= 64; i += 2 {
+					if err := s.createPod(ctx, pinned(fmt.Sprint("p", i), fmt.Sprintf("n%03d", i), 1)); err != nil {
+						return err
+					}
+				}
+				return s.createJob(ctx, annotated(job("later", workers(8, 8)), tuttiapi.RequiredTopologyAnnotation, "rack"))
+			},
+			check: s.refused("later", 8, "room for 4 of 8 worker", "nvidia.com/gpu short by 32, beside 28 free where no such pod fits", "would take it", "without other pods rack r"),
+		},
+		{
+			name: "more than any rack has",
+			do: func(ctx context.Context) error {
+				return s.createJob(ctx, annotated(job("never", workers(9, 8)), tuttiapi.RequiredTopologyAnnotation, "rack"))
+			},
+			check: s.refused("never", 9, "room for 4 of 9 worker", "without any other pods rack r", "would still only have room for 8 of 9 worker (nvidia.com/gpu short by 8)"),
+		},
+	})
+}
+
 // linkedJob has workers that want NVLink between their GPUs.
 func linkedJob(name string, replicas int32, gpus int64) *kubeflowv1.TFJob {
 	return annotated(job(name, workers(replicas, gpus)), tuttiapi.GPULinkAnnotation, "nvlink")

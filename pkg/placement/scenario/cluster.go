@@ -23,6 +23,7 @@ type cluster struct {
 	kinds []string // [host]
 	gpus  []placement.HostGPUs
 	runs  []placement.Victim
+	empty []placement.Change // [host] what it has with no pod on it; nil where nobody says
 }
 
 // drawing is a cluster whose tree does not stand yet.
@@ -40,6 +41,7 @@ var remarks = []struct {
 	{"not", (*cluster).exclude},
 	{"kind", (*cluster).setKind},
 	{"links", (*cluster).link},
+	{"empty", (*cluster).setEmpty},
 	{"runs", (*cluster).run},
 }
 
@@ -91,7 +93,7 @@ func remarkOf(l line) int {
 func (d *drawing) addDomain(l line) error {
 	path, rest, ok := strings.Cut(l.text, ":")
 	if !ok {
-		return at(l.number, "%q names no hosts; write path: host(GPUs) host(GPUs), or a remark: not, kind, links or runs", l.text)
+		return at(l.number, "%q names no hosts; write path: host(GPUs) host(GPUs), or a remark: not, kind, links, empty or runs", l.text)
 	}
 	labels := make(map[string]string)
 	values := strings.Split(path, "/")
@@ -244,6 +246,39 @@ func (c *cluster) link(l line, names []string, text string, boards Boards) error
 			g.Free = g.Model.All() & (1<<min(max(0, c.free[h][gpu]), 32) - 1)
 		}
 		c.gpus[h] = g
+	}
+	return nil
+}
+
+// setEmpty reads what hosts would have with no pod on them. Once it is said of one,
+// of the others what is free now is meant.
+func (c *cluster) setEmpty(l line, names []string, text string, _ Boards) error {
+	hosts, err := c.hosts(l, names)
+	if err != nil {
+		return err
+	}
+	words, err := line{l.number, text}.words()
+	if err != nil {
+		return err
+	}
+	if c.empty == nil {
+		for h, free := range c.free {
+			empty := placement.Change{Host: h, Free: slices.Clone(free)}
+			if c.gpus != nil {
+				empty.GPUs = c.gpus[h].Free
+			}
+			c.empty = append(c.empty, empty)
+		}
+	}
+	for _, h := range hosts {
+		for _, w := range words {
+			if err := l.setAmount(c.empty[h].Free, w, 0); err != nil {
+				return err
+			}
+		}
+		if c.gpus != nil && c.gpus[h].Model != nil {
+			c.empty[h].GPUs = c.gpus[h].Model.All() & (1<<min(c.empty[h].Free[gpu], 32) - 1)
+		}
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ type gang struct {
 }
 
 func readGang(c *cluster, words []word, s step) (*gang, error) {
-	g := &gang{problem: placement.Problem{Tree: c.tree, Resources: resources, Free: c.free, Kinds: c.kinds, GPUs: c.gpus}}
+	g := &gang{problem: placement.Problem{Tree: c.tree, Resources: resources, Free: c.free, Kinds: c.kinds, GPUs: c.gpus, Empty: c.empty}}
 	for _, w := range words {
 		if err := g.setWord(c, s.command, w); err != nil {
 			return nil, err
@@ -134,6 +134,7 @@ func readRole(c *cluster, l line, most int64) (placement.Role, error) {
 		}
 		return somewhere || slices.Contains(on, h), "node selector"
 	}
+	role.EligibleEmpty = role.Eligible
 	return role, nil
 }
 

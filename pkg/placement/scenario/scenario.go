@@ -16,6 +16,8 @@
 //	links n4: dgx-1v free=0,3,7      GPUs, as on a board that is known by name, and
 //	                                 which are free, or else the first; picks=planner
 //	                                 where pods get what the planner picks
+//	empty n1 n2: gpu=8               what hosts would have with no pod on them; if nobody
+//	                                 says so of any, it is not known
 //	----
 //
 //	place gang=g [within=level] [prefer=level] [slices=(4, rack)] [anchors=(n1, n2)] [keep] [evict]

@@ -88,7 +88,7 @@ func TestMalformedScenariosAreRefused(t *testing.T) {
 		{"cluster levels=(rack\n----\n", `line 1: "levels=(rack" is not closed by )`},
 		{"cluster levels)=(\n----\n", `line 1: "levels)=(" is not closed by )`},
 		{"cluster levels=\n----\n", `line 1: "levels=" says nothing; write key, key=value or key=(value, value)`},
-		{"cluster\nr1\n----\n", `line 2: "r1" names no hosts; write path: host(GPUs) host(GPUs), or a remark: not, kind, links or runs`},
+		{"cluster\nr1\n----\n", `line 2: "r1" names no hosts; write path: host(GPUs) host(GPUs), or a remark: not, kind, links, empty or runs`},
 		{"cluster\nr1: n1(8)\n----\n", `line 2: the path "r1" is longer than the 0 levels`},
 		{"cluster\n-: n1\n----\n", `line 2: "n1" is no host; write its name and free GPUs: n1(8)`},
 		{"cluster\n-: n1(many)\n----\n", "line 2: gpu=many is no whole number from -1099511627776 to 1099511627776"},

@@ -106,7 +106,8 @@ func (p *Plugin) gather(ctx context.Context, info fwk.PodGroupInfo, nodes []fwk.
 			Name: role.Name, Family: role.Type, Pods: len(role.Pods), Request: request, Link: demand, GPU: gpu,
 			Eligible: p.eligible(ctx, role, g.hosts.Tree, func(host int) string { return g.barred[i][host] },
 				func(host int) (fwk.NodeInfo, error) { return g.hosts.Info(host), nil }),
-			Uniform: uniform && role.AsksForDevices(), Kind: g.kindOf(role, running), Serves: role.Type == serverType,
+			EligibleEmpty: p.eligibleEmpty(ctx, role, g.hosts),
+			Uniform:       uniform && role.AsksForDevices(), Kind: g.kindOf(role, running), Serves: role.Type == serverType,
 		})
 	}
 	g.split(g.sizes(), -1)
@@ -132,6 +133,13 @@ func withConflicts(shared *placement.Planner, hosts int, conflicts []clusterview
 	for host := range free {
 		own.SetKind(host, shared.KindOf(host))
 		own.SetGPUs(host, shared.GPUs(host))
+		if empty, ok := shared.Empty(host); ok {
+			empty.Free = slices.Grow(slices.Clone(empty.Free), len(conflicts))
+			for _, conflict := range conflicts {
+				empty.Free = append(empty.Free, conflict.Capacity)
+			}
+			own.SetEmpty(empty)
+		}
 	}
 	return own
 }

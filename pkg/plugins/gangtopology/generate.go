@@ -178,6 +178,9 @@ func (g gathered) nodes(placed map[types.UID]pin) []fwk.NodeInfo {
 	return nodes
 }
 
+// elsewhere is why a role that is held to a domain may not be on a host.
+const elsewhere = "not where the pod's slice runs"
+
 // eligible asks the profile's own PreFilter and Filter plugins whether a pod
 // of a role may stand on a host, lazily: PreFilter runs at the first question.
 // Siblings are not counted here; the rehearsal does that. barred says beforehand
@@ -185,8 +188,8 @@ func (g gathered) nodes(placed map[types.UID]pin) []fwk.NodeInfo {
 func (p *Plugin) eligible(ctx context.Context, role clusterview.Role, tree *topology.Tree, barred func(int) string, infoOf func(int) (fwk.NodeInfo, error)) func(int) (bool, string) {
 	var probe *probe
 	return func(host int) (bool, string) {
-		if in := role.Within; in != nil && tree.DomainOf(host, tree.Domain(*in).Level) != *in {
-			return false, "not where the pod's slice runs"
+		if !role.MayBeIn(tree, host) {
+			return false, elsewhere
 		}
 		if why := barred(host); why != "" {
 			return false, why
