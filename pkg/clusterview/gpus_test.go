@@ -21,7 +21,7 @@ import (
 var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 
 // readTopology is what an agent says at noon of a node whose GPUs are all free.
-func readTopology(t *testing.T, board, node string) *v1alpha1.NodeTopology {
+func readTopology(t testing.TB, board, node string) *v1alpha1.NodeTopology {
 	t.Helper()
 	object, err := machines.Read("../topology/testdata/hosts/"+board, node)
 	if err != nil {
