@@ -70,6 +70,12 @@ func (g HostGPUs) linked(role *Role, free []int64, beside []topology.Ask, limit 
 	return limit
 }
 
+// Promises says whether what is known of the host's GPUs allows a pod of the role
+// there, whatever else it takes.
+func (c *Planner) Promises(host int, role *Role) bool {
+	return !role.demands() || c.GPUs(host).linked(role, c.free[host], nil, 1) > 0
+}
+
 // SetGPUs says what is known of a host's GPUs from now on. O(levels).
 func (c *Planner) SetGPUs(host int, gpus HostGPUs) {
 	if c.gpus == nil {

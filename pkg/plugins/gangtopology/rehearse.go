@@ -141,7 +141,7 @@ func (r *rehearsal) seat(ctx context.Context, pod *v1.Pod, planned pin) (int, ma
 	probe := r.plugin.newProbe(ctx, pod)
 	role := &r.g.problem.Roles[planned.role]
 	for host := range r.nearTo(planned.host) {
-		if role.Uniform && r.g.planner.KindOf(host) != r.g.planner.KindOf(planned.host) {
+		if role.Uniform && r.g.planner.KindOf(host) != r.g.planner.KindOf(planned.host) || !r.g.planner.Promises(host, role) {
 			continue
 		}
 		if r.questions++; r.questions > maxQuestions {
