@@ -22,6 +22,7 @@ import (
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
 	tuttiapi "github.com/tutti-project/tutti/pkg/apis/tutti"
 	tutti "github.com/tutti-project/tutti/pkg/generated/clientset/versioned"
+	"github.com/tutti-project/tutti/test/bench"
 	"github.com/tutti-project/tutti/test/controlplane"
 )
 
@@ -33,7 +34,7 @@ const (
 	jobName  = "train"
 )
 
-type bench struct {
+type stage struct {
 	options
 	plane  *controlplane.ControlPlane
 	client kubernetes.Interface // not throttled
@@ -44,35 +45,30 @@ type bench struct {
 	services []corev1.Service
 }
 
-type contender struct {
-	name string
-	run  func(ctx context.Context, namespace string) (time.Duration, error)
-}
-
 // contenders in the order of their turns; the loop needs the pods of one before.
-func (b *bench) contenders() []contender {
-	return []contender{
-		{"per-job", func(ctx context.Context, namespace string) (time.Duration, error) {
-			return b.controller(ctx, namespace, map[string]string{tuttiapi.ServicesAnnotation: "per-job"})
+func (s *stage) contenders() []bench.Contender[bench.Took] {
+	return []bench.Contender[bench.Took]{
+		{Name: "per-job", Run: func(ctx context.Context, namespace string) (bench.Took, error) {
+			return s.controller(ctx, namespace, map[string]string{tuttiapi.ServicesAnnotation: "per-job"})
 		}},
-		{"createonly", func(ctx context.Context, namespace string) (time.Duration, error) {
-			return b.createOnly(ctx, namespace, nil)
+		{Name: "createonly", Run: func(ctx context.Context, namespace string) (bench.Took, error) {
+			return s.createOnly(ctx, namespace, nil)
 		}},
-		{"per-replica", func(ctx context.Context, namespace string) (time.Duration, error) {
-			return b.controller(ctx, namespace, nil)
+		{Name: "per-replica", Run: func(ctx context.Context, namespace string) (bench.Took, error) {
+			return s.controller(ctx, namespace, nil)
 		}},
-		{"createboth", b.createBoth},
+		{Name: "createboth", Run: s.createBoth},
 	}
 }
 
-func newBench(plane *controlplane.ControlPlane, o options) (*bench, error) {
-	b := &bench{options: o, plane: plane}
+func newStage(plane *controlplane.ControlPlane, o options) (*stage, error) {
+	s := &stage{options: o, plane: plane}
 	var err error
-	if b.client, err = kubernetes.NewForConfig(protobuf(plane.Config)); err != nil {
+	if s.client, err = kubernetes.NewForConfig(protobuf(plane.Config)); err != nil {
 		return nil, err
 	}
-	b.jobs, err = tutti.NewForConfig(plane.Config)
-	return b, err
+	s.jobs, err = tutti.NewForConfig(plane.Config)
+	return s, err
 }
 
 func protobuf(config *rest.Config) *rest.Config {
@@ -82,66 +78,66 @@ func protobuf(config *rest.Config) *rest.Config {
 	return config
 }
 
-func (b *bench) start(args ...string) (*controlplane.Process, error) {
-	return b.plane.StartController(append([]string{
-		"--leader-elect=false", "--v=0", fmt.Sprintf("--kube-api-qps=%g", b.qps), fmt.Sprintf("--kube-api-burst=%g", 2*b.qps),
+func (s *stage) start(args ...string) (*controlplane.Process, error) {
+	return s.plane.StartController(append([]string{
+		"--leader-elect=false", "--v=0", fmt.Sprintf("--kube-api-qps=%g", s.qps), fmt.Sprintf("--kube-api-burst=%g", 2*s.qps),
 	}, args...)...)
 }
 
 // controller is the time from the job's creation to its last pod. A small job
 // before it shows that the controller is at work.
-func (b *bench) controller(ctx context.Context, namespace string, annotations map[string]string) (time.Duration, error) {
-	process, err := b.start()
+func (s *stage) controller(ctx context.Context, namespace string, annotations map[string]string) (bench.Took, error) {
+	process, err := s.start()
 	if err != nil {
 		return 0, err
 	}
 	defer process.Stop()
-	pods, err := b.namespace(ctx, namespace)
+	pods, err := s.namespace(ctx, namespace)
 	if err != nil {
 		return 0, err
 	}
-	if _, err := b.jobs.KubeflowV1().TFJobs(namespace).Create(ctx, newJob("first", 1, nil), metav1.CreateOptions{}); err != nil {
+	if _, err := s.jobs.KubeflowV1().TFJobs(namespace).Create(ctx, newJob("first", 1, nil), metav1.CreateOptions{}); err != nil {
 		return 0, err
 	}
-	if err := b.until(ctx, pods, 1); err != nil {
+	if err := s.until(ctx, pods, 1); err != nil {
 		return 0, err
 	}
 	began := time.Now()
-	if _, err := b.jobs.KubeflowV1().TFJobs(namespace).Create(ctx, newJob(jobName, b.workers, annotations), metav1.CreateOptions{}); err != nil {
+	if _, err := s.jobs.KubeflowV1().TFJobs(namespace).Create(ctx, newJob(jobName, s.workers, annotations), metav1.CreateOptions{}); err != nil {
 		return 0, err
 	}
-	if err := b.until(ctx, pods, 1+b.workers); err != nil {
+	if err := s.until(ctx, pods, 1+s.workers); err != nil {
 		return 0, err
 	}
-	took := time.Since(began)
-	list, err := b.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: kubeflowv1.JobNameLabel + "=" + jobName})
+	took := bench.Took(time.Since(began))
+	list, err := s.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: kubeflowv1.JobNameLabel + "=" + jobName})
 	if err != nil {
 		return 0, err
 	}
-	b.pods = list.Items
-	services, err := b.client.CoreV1().Services(namespace).List(ctx, metav1.ListOptions{LabelSelector: kubeflowv1.JobNameLabel + "=" + jobName})
+	s.pods = list.Items
+	services, err := s.client.CoreV1().Services(namespace).List(ctx, metav1.ListOptions{LabelSelector: kubeflowv1.JobNameLabel + "=" + jobName})
 	if err != nil {
 		return 0, err
 	}
-	b.services = services.Items
+	s.services = services.Items
 	return took, nil
 }
 
 // createBoth creates the services of the last job and then its pods, as the
 // controller has to, and nothing else.
-func (b *bench) createBoth(ctx context.Context, namespace string) (time.Duration, error) {
-	return b.createOnly(ctx, namespace, b.services)
+func (s *stage) createBoth(ctx context.Context, namespace string) (bench.Took, error) {
+	return s.createOnly(ctx, namespace, s.services)
 }
 
 // createOnly creates the pods of the last job again, after these services, and
 // nothing else.
-func (b *bench) createOnly(ctx context.Context, namespace string, services []corev1.Service) (time.Duration, error) {
-	pods, err := b.namespace(ctx, namespace)
+func (s *stage) createOnly(ctx context.Context, namespace string, services []corev1.Service) (bench.Took, error) {
+	pods, err := s.namespace(ctx, namespace)
 	if err != nil {
 		return 0, err
 	}
-	config := protobuf(b.plane.Config)
-	config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(float32(b.qps), int(2*b.qps))
+	config := protobuf(s.plane.Config)
+	config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(float32(s.qps), int(2*s.qps))
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return 0, err
@@ -162,8 +158,8 @@ func (b *bench) createOnly(ctx context.Context, namespace string, services []cor
 	}
 	group, working := errgroup.WithContext(ctx)
 	group.SetLimit(inFlight)
-	for i := range b.pods {
-		pod := b.pods[i].DeepCopy()
+	for i := range s.pods {
+		pod := s.pods[i].DeepCopy()
 		// Without the owner, who is not in this namespace.
 		pod.ObjectMeta = metav1.ObjectMeta{Name: pod.Name, Labels: pod.Labels, Annotations: pod.Annotations}
 		pod.Status = corev1.PodStatus{}
@@ -175,34 +171,34 @@ func (b *bench) createOnly(ctx context.Context, namespace string, services []cor
 	if err := group.Wait(); err != nil {
 		return 0, err
 	}
-	if err := b.until(ctx, pods, len(b.pods)); err != nil {
+	if err := s.until(ctx, pods, len(s.pods)); err != nil {
 		return 0, err
 	}
-	return time.Since(began), nil
+	return bench.Took(time.Since(began)), nil
 }
 
 // namespace makes one and counts the pods that are created in it.
-func (b *bench) namespace(ctx context.Context, name string) (*atomic.Int64, error) {
+func (s *stage) namespace(ctx context.Context, name string) (*atomic.Int64, error) {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if _, err := b.client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
+	if _, err := s.client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
 		return nil, err
 	}
-	err := b.plane.Eventually(ctx, limit, func(ctx context.Context) error {
-		_, err := b.client.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
+	err := s.plane.Eventually(ctx, limit, func(ctx context.Context) error {
+		_, err := s.client.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	created := &atomic.Int64{}
-	factory := informers.NewSharedInformerFactoryWithOptions(b.client, 0, informers.WithNamespace(name))
+	factory := informers.NewSharedInformerFactoryWithOptions(s.client, 0, informers.WithNamespace(name))
 	_, err = factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) { created.Add(1) }})
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
 	return created, err
 }
 
-func (b *bench) until(ctx context.Context, pods *atomic.Int64, want int) error {
+func (s *stage) until(ctx context.Context, pods *atomic.Int64, want int) error {
 	over := time.After(limit)
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
@@ -213,7 +209,7 @@ func (b *bench) until(ctx context.Context, pods *atomic.Int64, want int) error {
 		case <-over:
 			return fmt.Errorf("%d of %d pods after %s", pods.Load(), want, limit)
 		case <-tick.C:
-			if err := b.plane.Failure(); err != nil {
+			if err := s.plane.Failure(); err != nil {
 				return err
 			}
 		}

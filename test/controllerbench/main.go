@@ -23,11 +23,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
-	"slices"
-	"syscall"
-	"time"
 
+	"github.com/tutti-project/tutti/test/bench"
 	"github.com/tutti-project/tutti/test/controlplane"
 )
 
@@ -37,9 +34,10 @@ type options struct {
 	dir                      string
 }
 
-const (
-	overheadGoal = 1.2
-	writesGoal   = 0
+var (
+	overheadGoal = bench.Goal{Name: "controller500_vs_createonly", Limit: 1.2}
+	servicesGoal = bench.Goal{Name: "controller500_services_vs_createboth", Limit: 1.2}
+	writesGoal   = bench.Goal{Name: "resync_writes", Limit: 0}
 )
 
 func main() {
@@ -50,16 +48,7 @@ func main() {
 	flag.Float64Var(&o.qps, "qps", 1000, "requests per second of every contender, and half of what it may send at once")
 	flag.StringVar(&o.dir, "dir", ".bench", "folder for the control plane's files; removed at the end")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	met, err := run(ctx, o)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-	}
-	if err != nil || !met {
-		stop()
-		os.Exit(1)
-	}
+	bench.Main(func(ctx context.Context) (bool, error) { return run(ctx, o) })
 }
 
 func run(ctx context.Context, o options) (bool, error) {
@@ -70,38 +59,26 @@ func run(ctx context.Context, o options) (bool, error) {
 		return false, err
 	}
 	defer plane.Stop()
-	b, err := newBench(plane, o)
+	s, err := newStage(plane, o)
 	if err != nil {
 		return false, err
 	}
-	times := map[string][]time.Duration{}
-	for turn := range o.turns {
-		for _, c := range b.contenders() {
-			took, err := c.run(ctx, fmt.Sprintf("%s-%d", c.name, turn))
-			if err != nil {
-				return false, fmt.Errorf("%s, turn %d: %w", c.name, turn+1, err)
-			}
-			fmt.Printf("turn %d  %-12s %6.2f s\n", turn+1, c.name, took.Seconds())
-			times[c.name] = append(times[c.name], took)
-		}
+	times, err := bench.Turns(ctx, o.turns, s.contenders())
+	if err != nil {
+		return false, err
 	}
-	writes, err := b.resync(ctx, o.finished)
+	writes, err := s.resync(ctx, o.finished)
 	if err != nil {
 		return false, fmt.Errorf("%d finished jobs: %w", o.finished, err)
 	}
-	loop := median(times["createonly"])
+	perJob, createOnly := median(times["per-job"]), median(times["createonly"])
+	perReplica, createBoth := median(times["per-replica"]), median(times["createboth"])
 	fmt.Printf("\n%d workers, median of %d turns: per-job %.2f s, createonly %.2f s; per-replica %.2f s, createboth %.2f s\n",
-		o.workers, o.turns, median(times["per-job"]), loop, median(times["per-replica"]), median(times["createboth"]))
-	fmt.Printf("one service per replica takes %.2f times createonly: it creates twice as many objects\n\n", median(times["per-replica"])/loop)
-	overhead := median(times["per-job"]) / loop
-	both := median(times["per-replica"]) / median(times["createboth"])
-	fmt.Printf("RATIO controller500_vs_createonly %.2f <=%g\n", overhead, overheadGoal)
-	fmt.Printf("RATIO controller500_services_vs_createboth %.2f <=%g\n", both, overheadGoal)
-	fmt.Printf("RATIO resync_writes %d <=%d\n", writes, writesGoal)
-	return overhead <= overheadGoal && both <= overheadGoal && writes <= writesGoal, nil
+		o.workers, o.turns, perJob, createOnly, perReplica, createBoth)
+	fmt.Printf("one service per replica takes %.2f times createonly: it creates twice as many objects\n\n", perReplica/createOnly)
+	met := overheadGoal.Report(perJob / createOnly)
+	met = servicesGoal.Report(perReplica/createBoth) && met
+	return writesGoal.Report(float64(writes)) && met, nil
 }
 
-func median(times []time.Duration) float64 {
-	times = slices.Sorted(slices.Values(times))
-	return times[len(times)/2].Seconds()
-}
+func median(times []bench.Took) float64 { return bench.Median(times, bench.Took.Seconds) }

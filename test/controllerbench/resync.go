@@ -26,17 +26,17 @@ const finishedNamespace = "finished"
 
 // resync is how many requests to change something a controller sends that finds
 // so many finished jobs. A new controller looks at every one of them.
-func (b *bench) resync(ctx context.Context, jobs int) (writes int, err error) {
+func (s *stage) resync(ctx context.Context, jobs int) (writes int, err error) {
 	fmt.Printf("making %d finished jobs\n", jobs)
-	if err := b.finishedJobs(ctx, jobs); err != nil {
+	if err := s.finishedJobs(ctx, jobs); err != nil {
 		return 0, err
 	}
-	proxy, err := faultproxy.New(b.plane.Config, nil)
+	proxy, err := faultproxy.New(s.plane.Config, nil)
 	if err != nil {
 		return 0, err
 	}
 	defer proxy.Close()
-	kubeconfig, err := filepath.Abs(filepath.Join(b.dir, "proxy.kubeconfig"))
+	kubeconfig, err := filepath.Abs(filepath.Join(s.dir, "proxy.kubeconfig"))
 	if err != nil {
 		return 0, err
 	}
@@ -47,13 +47,13 @@ func (b *bench) resync(ctx context.Context, jobs int) (writes int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	process, err := b.start("--kubeconfig="+kubeconfig, "--namespace="+finishedNamespace, "--metrics-bind-address="+address, "--metrics-secure=false")
+	process, err := s.start("--kubeconfig="+kubeconfig, "--namespace="+finishedNamespace, "--metrics-bind-address="+address, "--metrics-secure=false")
 	if err != nil {
 		return 0, err
 	}
 	defer process.Stop()
 	began := time.Now()
-	err = b.plane.Eventually(ctx, limit, func(context.Context) error { return hasSeen("http://"+address+"/metrics", jobs) })
+	err = s.plane.Eventually(ctx, limit, func(context.Context) error { return hasSeen("http://"+address+"/metrics", jobs) })
 	if err != nil {
 		return 0, err
 	}
@@ -64,12 +64,12 @@ func (b *bench) resync(ctx context.Context, jobs int) (writes int, err error) {
 	return writes, nil
 }
 
-func (b *bench) finishedJobs(ctx context.Context, n int) error {
+func (s *stage) finishedJobs(ctx context.Context, n int) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: finishedNamespace}}
-	if _, err := b.client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
+	if _, err := s.client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	jobs := b.jobs.KubeflowV1().TFJobs(finishedNamespace)
+	jobs := s.jobs.KubeflowV1().TFJobs(finishedNamespace)
 	group, working := errgroup.WithContext(ctx)
 	group.SetLimit(inFlight)
 	for i := range n {

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 	podgroups "sigs.k8s.io/scheduler-plugins/pkg/generated/clientset/versioned"
 
+	"github.com/tutti-project/tutti/test/bench"
 	"github.com/tutti-project/tutti/test/controlplane"
 )
 
@@ -32,29 +33,24 @@ const (
 // names of the contenders, in the order of their turns.
 var names = []string{"tutti", "upstream", "bind-16", "bind-32", "bind-64"}
 
-type bench struct {
+type stage struct {
 	plane  *controlplane.ControlPlane
 	client kubernetes.Interface
 	groups podgroups.Interface
 	pods   int
 }
 
-type contender struct {
-	name string
-	run  func(ctx context.Context, namespace string) (time.Duration, error)
-}
-
-func (b *bench) contenders() []contender {
-	list := []contender{{"tutti", b.tutti}, {"upstream", b.upstream}}
+func (s *stage) contenders() []bench.Contender[bench.Took] {
+	list := []bench.Contender[bench.Took]{{Name: "tutti", Run: s.tutti}, {Name: "upstream", Run: s.upstream}}
 	for _, inFlight := range []int{16, 32, 64} {
-		list = append(list, contender{fmt.Sprintf("bind-%d", inFlight), func(ctx context.Context, namespace string) (time.Duration, error) {
-			return b.bindOnly(ctx, namespace, inFlight)
+		list = append(list, bench.Contender[bench.Took]{Name: fmt.Sprintf("bind-%d", inFlight), Run: func(ctx context.Context, namespace string) (bench.Took, error) {
+			return s.bindOnly(ctx, namespace, inFlight)
 		}})
 	}
 	return list
 }
 
-func start(ctx context.Context, o options) (*bench, error) {
+func start(ctx context.Context, o options) (*stage, error) {
 	fmt.Printf("starting a control plane with %d nodes in %d racks\n", o.racks*50, o.racks)
 	plane, err := controlplane.Start(ctx, controlplane.Options{Dir: o.dir, APIServerArgs: []string{
 		"--feature-gates=GenericWorkload=true",
@@ -63,108 +59,108 @@ func start(ctx context.Context, o options) (*bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &bench{plane: plane, pods: o.pods}
-	if err := b.prepare(ctx, o); err != nil {
+	s := &stage{plane: plane, pods: o.pods}
+	if err := s.prepare(ctx, o); err != nil {
 		plane.Stop()
 		return nil, err
 	}
-	return b, nil
+	return s, nil
 }
 
-func (b *bench) prepare(ctx context.Context, o options) error {
-	config := rest.CopyConfig(b.plane.Config)
+func (s *stage) prepare(ctx context.Context, o options) error {
+	config := rest.CopyConfig(s.plane.Config)
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	var err error
-	if b.client, err = kubernetes.NewForConfig(config); err != nil {
+	if s.client, err = kubernetes.NewForConfig(config); err != nil {
 		return err
 	}
-	if b.groups, err = podgroups.NewForConfig(b.plane.Config); err != nil {
+	if s.groups, err = podgroups.NewForConfig(s.plane.Config); err != nil {
 		return err
 	}
-	if err := b.plane.Install(ctx); err != nil {
+	if err := s.plane.Install(ctx); err != nil {
 		return err
 	}
-	return b.plane.CreateNodes(ctx, controlplane.Machines{Spines: 1, RacksPerSpine: o.racks, NodesPerRack: 50, GPUsPerNode: 8})
+	return s.plane.CreateNodes(ctx, controlplane.Machines{Spines: 1, RacksPerSpine: o.racks, NodesPerRack: 50, GPUsPerNode: 8})
 }
 
 // tutti: pods bear the pod-group label, the CRD's PodGroup completes them.
-func (b *bench) tutti(ctx context.Context, namespace string) (time.Duration, error) {
-	scheduler, err := b.plane.StartScheduler("--leader-elect=false", "--v=0")
+func (s *stage) tutti(ctx context.Context, namespace string) (bench.Took, error) {
+	scheduler, err := s.plane.StartScheduler("--leader-elect=false", "--v=0")
 	if err != nil {
 		return 0, err
 	}
 	defer scheduler.Stop()
-	return b.gang(ctx, namespace, func(pod *v1.Pod) {
+	return s.gang(ctx, namespace, func(pod *v1.Pod) {
 		pod.Spec.SchedulerName = "tutti-scheduler"
 		pod.Labels = map[string]string{v1alpha1.PodGroupLabel: "gang"}
 	}, func(ctx context.Context) error {
-		group := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: "gang"}, Spec: v1alpha1.PodGroupSpec{MinMember: int32(b.pods)}}
-		_, err := b.groups.SchedulingV1alpha1().PodGroups(namespace).Create(ctx, group, metav1.CreateOptions{})
+		group := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: "gang"}, Spec: v1alpha1.PodGroupSpec{MinMember: int32(s.pods)}}
+		_, err := s.groups.SchedulingV1alpha1().PodGroups(namespace).Create(ctx, group, metav1.CreateOptions{})
 		return err
 	})
 }
 
 // upstream: pods name their scheduling group, the native PodGroup completes
 // them. Its client may send as much as Tutti's.
-func (b *bench) upstream(ctx context.Context, namespace string) (time.Duration, error) {
-	scheduler, err := b.plane.StartKubeScheduler("--feature-gates=GenericWorkload=true", "--kube-api-qps=1000", "--kube-api-burst=2000")
+func (s *stage) upstream(ctx context.Context, namespace string) (bench.Took, error) {
+	scheduler, err := s.plane.StartKubeScheduler("--feature-gates=GenericWorkload=true", "--kube-api-qps=1000", "--kube-api-burst=2000")
 	if err != nil {
 		return 0, err
 	}
 	defer scheduler.Stop()
 	group := "gang"
-	return b.gang(ctx, namespace, func(pod *v1.Pod) {
+	return s.gang(ctx, namespace, func(pod *v1.Pod) {
 		pod.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &group}
 	}, func(ctx context.Context) error {
 		object := &schedulingv1beta1.PodGroup{
 			ObjectMeta: metav1.ObjectMeta{Name: group},
 			Spec: schedulingv1beta1.PodGroupSpec{SchedulingPolicy: schedulingv1beta1.PodGroupSchedulingPolicy{
-				Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: int32(b.pods)},
+				Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: int32(s.pods)},
 			}},
 		}
-		_, err := b.client.SchedulingV1beta1().PodGroups(namespace).Create(ctx, object, metav1.CreateOptions{})
+		_, err := s.client.SchedulingV1beta1().PodGroups(namespace).Create(ctx, object, metav1.CreateOptions{})
 		return err
 	})
 }
 
 // bindOnly binds each pod to a node of its own, deciding nothing.
-func (b *bench) bindOnly(ctx context.Context, namespace string, inFlight int) (time.Duration, error) {
-	return b.gang(ctx, namespace, func(pod *v1.Pod) { pod.Spec.SchedulerName = "nobody" }, func(ctx context.Context) error {
-		return b.each(ctx, inFlight, func(ctx context.Context, i int) error {
+func (s *stage) bindOnly(ctx context.Context, namespace string, inFlight int) (bench.Took, error) {
+	return s.gang(ctx, namespace, func(pod *v1.Pod) { pod.Spec.SchedulerName = "nobody" }, func(ctx context.Context) error {
+		return s.each(ctx, inFlight, func(ctx context.Context, i int) error {
 			binding := &v1.Binding{
 				ObjectMeta: metav1.ObjectMeta{Name: podName(i), Namespace: namespace},
 				Target:     v1.ObjectReference{Kind: "Node", Name: fmt.Sprintf("n%03d", i+1)},
 			}
-			return b.client.CoreV1().Pods(namespace).Bind(ctx, binding, metav1.CreateOptions{})
+			return s.client.CoreV1().Pods(namespace).Bind(ctx, binding, metav1.CreateOptions{})
 		})
 	})
 }
 
 // gang makes the pods, then measures from the beginning of complete to the
 // last pod bound, and takes all away again.
-func (b *bench) gang(ctx context.Context, namespace string, shape func(*v1.Pod), complete func(context.Context) error) (time.Duration, error) {
+func (s *stage) gang(ctx context.Context, namespace string, shape func(*v1.Pod), complete func(context.Context) error) (bench.Took, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if _, err := b.client.CoreV1().Namespaces().Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
+	if _, err := s.client.CoreV1().Namespaces().Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
 		return 0, err
 	}
-	defer b.remove(namespace)
-	if err := b.plane.Eventually(ctx, limit, func(ctx context.Context) error {
-		_, err := b.client.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{})
+	defer s.remove(namespace)
+	if err := s.plane.Eventually(ctx, limit, func(ctx context.Context) error {
+		_, err := s.client.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{})
 		return err
 	}); err != nil {
 		return 0, err
 	}
-	if err := b.each(ctx, createsInFlight, func(ctx context.Context, i int) error {
+	if err := s.each(ctx, createsInFlight, func(ctx context.Context, i int) error {
 		pod := podOf(i)
 		shape(pod)
-		_, err := b.client.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{})
+		_, err := s.client.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{})
 		return err
 	}); err != nil {
 		return 0, fmt.Errorf("creating pods: %w", err)
 	}
-	bound, err := b.watchBound(ctx, namespace)
+	bound, err := s.watchBound(ctx, namespace)
 	if err != nil {
 		return 0, err
 	}
@@ -174,24 +170,24 @@ func (b *bench) gang(ctx context.Context, namespace string, shape func(*v1.Pod),
 	select {
 	case <-bound:
 	case <-ctx.Done():
-		return 0, errors.Join(fmt.Errorf("not all pods bound: %w", ctx.Err()), b.plane.Failure())
+		return 0, errors.Join(fmt.Errorf("not all pods bound: %w", ctx.Err()), s.plane.Failure())
 	}
-	took := time.Since(begin)
+	took := bench.Took(time.Since(begin))
 	return took, <-done
 }
 
 // watchBound returns a channel that is closed when all pods are bound.
-func (b *bench) watchBound(ctx context.Context, namespace string) (<-chan struct{}, error) {
+func (s *stage) watchBound(ctx context.Context, namespace string) (<-chan struct{}, error) {
 	done := make(chan struct{})
 	bound := map[string]bool{}
-	informer := informers.NewSharedInformerFactoryWithOptions(b.client, 0, informers.WithNamespace(namespace)).Core().V1().Pods().Informer()
+	informer := informers.NewSharedInformerFactoryWithOptions(s.client, 0, informers.WithNamespace(namespace)).Core().V1().Pods().Informer()
 	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(_, object any) {
 		pod := object.(*v1.Pod)
 		if pod.Spec.NodeName == "" || bound[pod.Name] {
 			return
 		}
 		bound[pod.Name] = true
-		if len(bound) == b.pods {
+		if len(bound) == s.pods {
 			close(done)
 		}
 	}})
@@ -207,14 +203,14 @@ func (b *bench) watchBound(ctx context.Context, namespace string) (<-chan struct
 
 // remove frees the nodes at once and waits until that is so, also when the
 // turn was interrupted: the next one must find the cluster empty.
-func (b *bench) remove(namespace string) {
+func (s *stage) remove(namespace string) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	pods := b.client.CoreV1().Pods(namespace)
+	pods := s.client.CoreV1().Pods(namespace)
 	if err := pods.DeleteCollection(ctx, *metav1.NewDeleteOptions(0), metav1.ListOptions{}); err != nil {
 		fmt.Println("removing pods:", err)
 	}
-	if err := b.plane.Eventually(ctx, limit, func(ctx context.Context) error {
+	if err := s.plane.Eventually(ctx, limit, func(ctx context.Context) error {
 		list, err := pods.List(ctx, metav1.ListOptions{Limit: 1})
 		if err == nil && len(list.Items) > 0 {
 			err = errors.New("pods are left")
@@ -223,15 +219,15 @@ func (b *bench) remove(namespace string) {
 	}); err != nil {
 		fmt.Println("removing pods:", err)
 	}
-	if err := b.client.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{}); err != nil {
+	if err := s.client.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{}); err != nil {
 		fmt.Println("removing namespace:", err)
 	}
 }
 
-func (b *bench) each(ctx context.Context, inFlight int, do func(ctx context.Context, i int) error) error {
+func (s *stage) each(ctx context.Context, inFlight int, do func(ctx context.Context, i int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(inFlight)
-	for i := range b.pods {
+	for i := range s.pods {
 		group.Go(func() error { return do(ctx, i) })
 	}
 	return group.Wait()

@@ -20,10 +20,18 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
-	"slices"
-	"syscall"
-	"time"
+
+	"github.com/tutti-project/tutti/test/bench"
+)
+
+type options struct {
+	pods, racks, turns int
+	dir                string
+}
+
+var (
+	upstreamGoal = bench.Goal{Name: "gang1000_upstream_vs_tutti", Limit: 5, AtLeast: true}
+	bindGoal     = bench.Goal{Name: "gang1000_vs_bindonly", Limit: 1.5}
 )
 
 func main() {
@@ -33,92 +41,34 @@ func main() {
 	flag.IntVar(&o.turns, "turns", 3, "turns of every contender")
 	flag.StringVar(&o.dir, "dir", ".bench", "folder for the control plane's files; removed at the end")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	met, err := run(ctx, o)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-	}
-	if err != nil || !met {
-		stop()
-		os.Exit(1)
-	}
-}
-
-type options struct {
-	pods, racks, turns int
-	dir                string
-}
-
-// goal is a figure that must hold: the quotient of two contenders' times.
-type goal struct {
-	name        string
-	over, under string // contenders; under may be "bind", the best of them
-	limit       float64
-	atLeast     bool
-}
-
-var goals = []goal{
-	{name: "gang1000_upstream_vs_tutti", over: "upstream", under: "tutti", limit: 5, atLeast: true},
-	{name: "gang1000_vs_bindonly", over: "tutti", under: "bind", limit: 1.5},
-}
-
-func (g goal) met(value float64) bool {
-	if g.atLeast {
-		return value >= g.limit
-	}
-	return value <= g.limit
-}
-
-func (g goal) String() string {
-	if g.atLeast {
-		return fmt.Sprintf(">=%g", g.limit)
-	}
-	return fmt.Sprintf("<=%g", g.limit)
+	bench.Main(func(ctx context.Context) (bool, error) { return run(ctx, o) })
 }
 
 func run(ctx context.Context, o options) (bool, error) {
 	defer os.RemoveAll(o.dir)
-	b, err := start(ctx, o)
+	s, err := start(ctx, o)
 	if err != nil {
 		return false, err
 	}
-	defer b.plane.Stop()
-	times := map[string][]time.Duration{}
-	for turn := range o.turns {
-		for _, c := range b.contenders() {
-			took, err := c.run(ctx, fmt.Sprintf("%s-%d", c.name, turn))
-			if err != nil {
-				return false, fmt.Errorf("%s, turn %d: %w", c.name, turn+1, err)
-			}
-			fmt.Printf("turn %d  %-9s %6.2f s\n", turn+1, c.name, took.Seconds())
-			times[c.name] = append(times[c.name], took)
-		}
+	defer s.plane.Stop()
+	times, err := bench.Turns(ctx, o.turns, s.contenders())
+	if err != nil {
+		return false, err
 	}
 	return report(times), nil
 }
 
 // report prints a table and the RATIO lines, and tells whether all goals are
 // met.
-func report(times map[string][]time.Duration) bool {
-	medians := map[string]time.Duration{}
+func report(times map[string][]bench.Took) bool {
+	medians := map[string]float64{}
 	fmt.Printf("\n%-9s %8s  all turns\n", "contender", "median")
 	for _, name := range names {
-		slices.Sort(times[name])
-		medians[name] = times[name][len(times[name])/2]
-		fmt.Printf("%-9s %6.2f s  ", name, medians[name].Seconds())
-		for _, t := range times[name] {
-			fmt.Printf("%.2f ", t.Seconds())
-		}
-		fmt.Println()
+		medians[name] = bench.Median(times[name], bench.Took.Seconds)
+		fmt.Printf("%-9s %6.2f s  %v\n", name, medians[name], times[name])
 	}
 	fmt.Println()
-	medians["bind"] = min(medians["bind-16"], medians["bind-32"], medians["bind-64"])
-	all := true
-	for _, g := range goals {
-		value := medians[g.over].Seconds() / medians[g.under].Seconds()
-		fmt.Printf("RATIO %s %.2f %s\n", g.name, value, g)
-		all = all && g.met(value)
-	}
-	return all
+	best := min(medians["bind-16"], medians["bind-32"], medians["bind-64"])
+	met := upstreamGoal.Report(medians["upstream"] / medians["tutti"])
+	return bindGoal.Report(medians["tutti"]/best) && met
 }

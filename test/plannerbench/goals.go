@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tutti-project/tutti/test/bench"
 )
 
 // point is what a benchmark's name says: Gang/hosts=…/load=…/pods=…/roles=….
@@ -86,28 +88,26 @@ type ratio struct {
 }
 
 type goal struct {
-	name    string
-	limit   float64
-	atLeast bool
-	ratios  func(figures) []ratio
+	bench.Goal
+	ratios func(figures) []ratio
 }
 
 const large = 20_000
 
 var goals = []goal{
-	{"planner_full_vs_pass", 3, false, func(f figures) []ratio {
+	{bench.Goal{Name: "planner_full_vs_pass", Limit: 3}, func(f figures) []ratio {
 		return f.quotients(func(p point) (point, bool) {
 			return point{bench: "Pass", hosts: p.hosts, roles: p.roles}, p.bench == "Gang" && p.hosts >= 5_000 && p.pods <= 64 && p.load != "no"
 		})
 	}},
-	{"planner_hosts_x10", 12, false, func(f figures) []ratio {
+	{bench.Goal{Name: "planner_hosts_x10", Limit: 12}, func(f figures) []ratio {
 		return f.quotients(func(p point) (point, bool) {
 			q := p
 			q.hosts /= 10
 			return q, p.bench == "Gang" && p.load != "no"
 		})
 	}},
-	{"planner_gang_x10", 12, false, func(f figures) []ratio {
+	{bench.Goal{Name: "planner_gang_x10", Limit: 12}, func(f figures) []ratio {
 		// Gangs grow by 8: the cost of growing by 10 at the same rate.
 		ratios := f.quotients(func(p point) (point, bool) {
 			q := p
@@ -119,7 +119,7 @@ var goals = []goal{
 		}
 		return ratios
 	}},
-	{"planner_first_vs_changed", 20, true, func(f figures) []ratio {
+	{bench.Goal{Name: "planner_first_vs_changed", Limit: 20, AtLeast: true}, func(f figures) []ratio {
 		return f.quotients(func(p point) (point, bool) {
 			q := p
 			q.bench = "Changed"
@@ -127,7 +127,7 @@ var goals = []goal{
 		})
 	}},
 	// Half as much again is within what one run on a busy machine differs from another.
-	{"planner_infeasible_vs_feasible", 1.5, false, func(f figures) []ratio {
+	{bench.Goal{Name: "planner_infeasible_vs_feasible", Limit: 1.5}, func(f figures) []ratio {
 		return f.quotients(func(p point) (point, bool) {
 			q := p
 			q.load = "80%"

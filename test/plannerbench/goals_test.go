@@ -31,6 +31,6 @@ PASS
 	}
 	ratios := goals[0].ratios(got)
 	if len(ratios) != 1 || ratios[0].value != 3 {
-		t.Errorf("ratios of %s: %v, want one of 3", goals[0].name, ratios)
+		t.Errorf("ratios of %s: %v, want one of 3", goals[0].Name, ratios)
 	}
 }

@@ -21,10 +21,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
-	"syscall"
+
+	"github.com/tutti-project/tutti/test/bench"
 )
 
 func main() {
@@ -33,16 +33,7 @@ func main() {
 	out := flag.String("out", ".bench/planner.txt", "file for the benchmarks' output")
 	from := flag.String("from", "", "judge this output of earlier and run nothing")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	met, err := run(ctx, *rounds, *each, *out, *from)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench-planner:", err)
-	}
-	if err != nil || !met {
-		stop()
-		os.Exit(1)
-	}
+	bench.Main(func(ctx context.Context) (bool, error) { return run(ctx, *rounds, *each, *out, *from) })
 }
 
 func run(ctx context.Context, rounds int, each, out, from string) (bool, error) {
@@ -82,18 +73,15 @@ func judge(text []byte) (bool, error) {
 	for _, g := range goals {
 		ratios := g.ratios(figures)
 		if len(ratios) == 0 {
-			return false, fmt.Errorf("no benchmark to judge %s by", g.name)
+			return false, fmt.Errorf("no benchmark to judge %s by", g.Name)
 		}
 		slices.SortFunc(ratios, func(a, b ratio) int { return cmp.Compare(a.value, b.value) })
 		value, worst := ratios[len(ratios)/2].value, ratios[len(ratios)-1]
-		met, sign := value <= g.limit, "<="
-		if g.atLeast {
+		if g.AtLeast {
 			worst = ratios[0]
-			met, sign = value >= g.limit, ">="
 		}
-		all = all && met
-		fmt.Printf("       of %d for %s, the worst is %.2f: %s\n", len(ratios), g.name, worst.value, worst.name)
-		fmt.Printf("RATIO %s %.2f %s%g\n", g.name, value, sign, g.limit)
+		fmt.Printf("       of %d for %s, the worst is %.2f: %s\n", len(ratios), g.Name, worst.value, worst.name)
+		all = g.Report(value) && all
 	}
 	return all, nil
 }

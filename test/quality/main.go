@@ -15,10 +15,13 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
 	"time"
+
+	"github.com/tutti-project/tutti/test/bench"
 )
 
 func main() {
@@ -27,13 +30,7 @@ func main() {
 	doc := flag.String("doc", "docs/benchmarks.md", "file whose section on quality is rewritten")
 	chart := flag.String("chart", "docs/quality.svg", "file for the chart")
 	flag.Parse()
-	met, err := run(*first, *seeds, *doc, *chart)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "quality:", err)
-	}
-	if err != nil || !met {
-		os.Exit(1)
-	}
+	bench.Main(func(ctx context.Context) (bool, error) { return run(ctx, *first, *seeds, *doc, *chart) })
 }
 
 // setting is what a table's rows have in common.
@@ -60,7 +57,7 @@ type outcome struct {
 	result
 }
 
-func run(first uint64, seeds int, doc, chart string) (bool, error) {
+func run(ctx context.Context, first uint64, seeds int, doc, chart string) (bool, error) {
 	f, err := loadFabric()
 	if err != nil {
 		return false, err
@@ -79,6 +76,9 @@ func run(first uint64, seeds int, doc, chart string) (bool, error) {
 		for j, u := range utilisations {
 			merged := make([]result, len(policies))
 			for seed := first; seed < first+uint64(seeds); seed++ {
+				if ctx.Err() != nil {
+					return false, context.Cause(ctx)
+				}
 				w := compress(newShape(jobs, gaps, s.times, limit, seed), f.hosts()*gpusPerHost, u)
 				for k, p := range policies {
 					merged[k].merge(simulate(newCluster(f), p, w, s.required, seed))

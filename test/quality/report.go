@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/tutti-project/tutti/test/bench"
 )
 
 // The section of the document that this command owns.
@@ -185,12 +187,11 @@ func quantiles(v []float64) string {
 func (o outcome) keepsUp() bool { return o.allocated.mean() > o.utilisation-0.01 }
 
 // goal compares the planner with the best at 95 % of the others that keep up.
+// With AtLeast the best of the others is the one with most.
 type goal struct {
-	name    string
+	bench.Goal
 	setting int
 	figure  func(outcome) float64
-	most    bool // the best of the others is the one with most, and the planner is to have as much
-	limit   float64
 }
 
 func leavesOf(o outcome) float64    { return o.leaves.mean() }
@@ -200,12 +201,12 @@ func allocatedOf(o outcome) float64 { return o.allocated.mean() }
 // Allocations of a window differ by a little even among policies that run all that
 // arrives: those under which gangs wait longer run more of the time before it.
 var goals = []goal{
-	{"quality_leaves_tutti_vs_best_other", 1, leavesOf, false, 1},
-	{"quality_wait_p95_required_tutti_vs_best_other", 0, waitOf, false, 1},
-	{"quality_allocation_required_tutti_vs_best_other", 0, allocatedOf, true, 0.995},
-	{"quality_leaves_as_is_tutti_vs_best_other", 3, leavesOf, false, 1},
-	{"quality_wait_p95_as_is_required_tutti_vs_best_other", 2, waitOf, false, 1},
-	{"quality_allocation_as_is_required_tutti_vs_best_other", 2, allocatedOf, true, 0.995},
+	{bench.Goal{Name: "quality_leaves_tutti_vs_best_other", Limit: 1}, 1, leavesOf},
+	{bench.Goal{Name: "quality_wait_p95_required_tutti_vs_best_other", Limit: 1}, 0, waitOf},
+	{bench.Goal{Name: "quality_allocation_required_tutti_vs_best_other", Limit: 0.995, AtLeast: true}, 0, allocatedOf},
+	{bench.Goal{Name: "quality_leaves_as_is_tutti_vs_best_other", Limit: 1}, 3, leavesOf},
+	{bench.Goal{Name: "quality_wait_p95_as_is_required_tutti_vs_best_other", Limit: 1}, 2, waitOf},
+	{bench.Goal{Name: "quality_allocation_as_is_required_tutti_vs_best_other", Limit: 0.995, AtLeast: true}, 2, allocatedOf},
 }
 
 func judge(outcomes []outcome) bool {
@@ -213,7 +214,7 @@ func judge(outcomes []outcome) bool {
 	fmt.Println()
 	for _, g := range goals {
 		own, best := 0.0, math.Inf(1)
-		if g.most {
+		if g.AtLeast {
 			best = 0
 		}
 		for _, o := range outcomes {
@@ -222,7 +223,7 @@ func judge(outcomes []outcome) bool {
 			case o.policy == policies[0].name:
 				own = g.figure(o)
 			case !o.keepsUp():
-			case g.most:
+			case g.AtLeast:
 				best = max(best, g.figure(o))
 			default:
 				best = min(best, g.figure(o))
@@ -232,12 +233,7 @@ func judge(outcomes []outcome) bool {
 		if own != best {
 			ratio = own / best
 		}
-		text, met := fmt.Sprintf("<=%g", g.limit), ratio <= g.limit
-		if g.most {
-			text, met = fmt.Sprintf(">=%g", g.limit), ratio >= g.limit
-		}
-		all = all && met
-		fmt.Printf("RATIO %s %.3f %s\n", g.name, ratio, text)
+		all = g.Report(ratio) && all
 	}
 	return all
 }
