@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Tutti Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rights tests who may do what: the controller, which runs as its
-// service account, and those who read its metrics.
+// Package rights tests who may do what: controller and scheduler, which run as
+// their service accounts, and those who read their metrics.
 //
 // The tests share one control plane. Its API server keeps an audit log of what
-// the controller asks, and checks that whoever blocks an owner's deletion may
+// the two ask, and checks that whoever blocks an owner's deletion may
 // do so, which a stock server leaves out.
 package rights
 
@@ -31,15 +31,17 @@ import (
 )
 
 const (
-	patience = 30 * time.Second
-	account  = "tutti-controller"
-	policy   = `
+	patience   = 30 * time.Second
+	controller = "tutti-controller"
+	scheduler  = "tutti-scheduler"
+	accounts   = "system:serviceaccount:" + controlplane.Namespace + ":"
+	policy     = `
 apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
 - level: Metadata
-  users: ["system:serviceaccount:` + controlplane.Namespace + ":" + account + `"]
+  users: ["` + accounts + controller + `", "` + accounts + scheduler + `"]
 - level: None
 `
 )
@@ -50,7 +52,9 @@ var stage struct {
 	jobs    tutti.Interface
 	groups  podgroups.Interface
 	audit   string // the file
-	metrics string // the URL
+	metrics string // the URL of the controller's
+	// schedulerMetrics is that of the scheduler's.
+	schedulerMetrics string
 }
 
 func TestMain(m *testing.M) {
@@ -97,9 +101,10 @@ func start(ctx context.Context, dir string) error {
 		func() (err error) { stage.jobs, err = tutti.NewForConfig(plane.Config); return err },
 		func() (err error) { stage.groups, err = podgroups.NewForConfig(plane.Config); return err },
 		func() error {
-			return plane.CreateNodes(ctx, controlplane.Machines{Spines: 1, RacksPerSpine: 1, NodesPerRack: 2})
+			return plane.CreateNodes(ctx, controlplane.Machines{Spines: 1, RacksPerSpine: 1, NodesPerRack: 2, GPUsPerNode: 8})
 		},
 		func() error { return startController(ctx, plane) },
+		func() error { return startScheduler(ctx, plane) },
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -126,6 +131,27 @@ func startController(ctx context.Context, plane *controlplane.ControlPlane) erro
 	}
 	return plane.Eventually(ctx, patience, func(context.Context) error {
 		_, _, err := get(stage.metrics, "")
+		return err
+	})
+}
+
+// startScheduler returns when the scheduler serves metrics. Its caches too are
+// filled by lists.
+func startScheduler(ctx context.Context, plane *controlplane.ControlPlane) error {
+	address, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return err
+	}
+	stage.schedulerMetrics = "https://" + address + "/metrics"
+	if _, err := plane.StartScheduler("--bind-address="+host, "--secure-port="+port, "--feature-gates=WatchListClient=false"); err != nil {
+		return err
+	}
+	return plane.Eventually(ctx, patience, func(context.Context) error {
+		_, _, err := get(stage.schedulerMetrics, "")
 		return err
 	})
 }

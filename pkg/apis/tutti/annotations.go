@@ -106,3 +106,6 @@ const (
 	// contradict each other; the message says which.
 	IncompleteReason = "Incomplete"
 )
+
+// PendingReasons are those that go with False.
+var PendingReasons = []string{UnschedulableReason, PreemptingReason, IncompleteReason}

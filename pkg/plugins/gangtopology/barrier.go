@@ -33,6 +33,7 @@ type round struct {
 	group  *schedulingv1beta1.PodGroup
 	domain string
 	count  tally
+	start  *start // nil if a part of the gang ran before
 
 	mu      sync.Mutex
 	missing []int // [role] reservations until the minimum
@@ -58,6 +59,10 @@ const (
 func (p *Plugin) newRound(g gathered, domain string, placed map[types.UID]pin) *round {
 	r := &round{plugin: p, key: g.key, group: g.group, domain: domain, missing: make([]int, len(g.roles)),
 		needed: map[types.UID]bool{}, decided: make(chan struct{})}
+	if g.running == 0 {
+		s := g.startOf(placed)
+		r.start = &s
+	}
 	r.count = tally{placed: len(placed), running: g.running, all: g.running}
 	for i, role := range g.problem.Roles {
 		r.missing[i] = role.Minimum
@@ -155,7 +160,11 @@ func (r *round) ready(pod *v1.Pod) {
 	}
 	r.state = roundBinding
 	close(r.decided)
-	r.plugin.gate.placed(r.key)
+	waited := r.plugin.gate.placed(r.key)
+	r.plugin.meter.placed(r.count.all, waited)
+	if r.start != nil {
+		r.plugin.meter.begins(*r.start)
+	}
 	r.plugin.report.placed(r.group, r.count, r.domain)
 }
 
@@ -168,6 +177,7 @@ func (r *round) lose(pod *v1.Pod) {
 	_, needed := r.needed[pod.UID]
 	switch {
 	case r.state == roundBinding && pod.DeletionTimestamp == nil:
+		r.plugin.meter.attempted(outcomeUnbound)
 		r.plugin.report.refused(r.group, fmt.Sprintf("pod %s could not be bound and is tried again; its events say why", pod.Name))
 	case r.state == roundReserved && needed:
 		r.plugin.report.refused(r.group, fmt.Sprintf("pod %s could not be made ready to bind, so none of the gang is bound and all are tried again; its events say why", pod.Name))
@@ -180,6 +190,7 @@ func (r *round) lose(pod *v1.Pod) {
 // abort sends all members back. Callers hold mu.
 func (r *round) abort() {
 	r.state = roundAborted
+	r.plugin.meter.attempted(outcomeAborted)
 	close(r.decided)
 	for _, uid := range r.waiting {
 		if waiting := r.plugin.handle.GetWaitingPod(uid); waiting != nil {

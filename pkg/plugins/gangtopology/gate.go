@@ -80,6 +80,8 @@ type gated struct {
 	let bool
 	// since is the epoch in which it was let in.
 	since uint64
+	// entered is when the gang was first found complete since it was placed.
+	entered time.Time
 	// refused is set after the planner said no, stale when the cluster has
 	// changed since.
 	refused, stale bool
@@ -183,13 +185,19 @@ func (g *gate) holdsOthers(key types.NamespacedName) bool {
 	return g.clock.Since(gang.torn) < tornPatience
 }
 
-// placed lifts the refusal. Attempts are remembered: a gang whose bindings fail
-// is placed again and again, ever more slowly.
-func (g *gate) placed(key types.NamespacedName) {
+// placed lifts the refusal and tells how long the gang waited. Attempts are
+// remembered: a gang whose bindings fail is placed again and again, ever more
+// slowly.
+func (g *gate) placed(key types.NamespacedName) (waited time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	gang := g.gang(key)
+	if !gang.entered.IsZero() {
+		waited = g.clock.Since(gang.entered)
+	}
+	gang.entered = time.Time{}
 	gang.refused, gang.stale, gang.placed = false, false, g.clock.Now()
+	return waited
 }
 
 // changed is called when something may fit that did not.
@@ -351,7 +359,7 @@ func (g *gate) rest(key types.NamespacedName, lack string) (tell bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	gang := g.gang(key)
-	gang.let = false
+	gang.let, gang.entered = false, time.Time{}
 	if gang.due.After(g.clock.Now()) {
 		return false
 	}
@@ -378,6 +386,9 @@ func (g *gate) admit(key types.NamespacedName) *v1.Pod {
 		return nil
 	}
 	gang.let, gang.since = true, g.epoch
+	if gang.entered.IsZero() {
+		gang.entered = g.clock.Now()
+	}
 	gang.refused, gang.stale, gang.lack = false, false, ""
 	g.lookAfter(key, gang, min(lastRecheck, firstRecheck<<min(gang.checks, 10)))
 	gang.checks++

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -45,21 +46,26 @@ func (p *Plugin) GeneratePlacements(ctx context.Context, state fwk.PodGroupCycle
 		state.Write(planKey, p.whatIf)
 		return &fwk.GeneratePlacementsResult{Placements: []*fwk.Placement{{Name: "what if", Nodes: parent.Nodes}}}, nil
 	}
+	begin := time.Now()
 	g, err := p.gather(ctx, group, parent.Nodes)
 	if err != nil {
+		p.meter.attempted(outcomeInvalid)
 		return nil, p.refuse(g, err.Error())
 	}
 	if short := g.short(); short > 0 {
+		p.meter.attempted(outcomeNotQueued)
 		// A race with the last member's event: the gate wakes the gang again.
 		return nil, g.unschedulable(fmt.Sprintf("%d of the gang's pods are not queued yet", short))
 	}
 	if torn, ok := p.torn(g); ok {
+		p.meter.attempted(outcomeTorn)
 		return nil, g.unschedulable(fmt.Sprintf("waiting until gang %s, of which a part runs, is completed", torn))
 	}
 	decision, placed, reason, err := p.settle(ctx, &g, group.GetUnscheduledPods())
 	if err != nil {
 		return nil, fwk.AsStatus(err)
 	}
+	p.meter.planned(time.Since(begin), decision.Hosts != nil)
 	klog.FromContext(ctx).V(4).Info("Planned gang", "podGroup", klog.KRef(g.key.Namespace, g.key.Name),
 		"placedPods", len(placed), "unscheduledPods", len(group.GetUnscheduledPods()))
 	if decision.Hosts == nil && g.needs() {
@@ -67,6 +73,7 @@ func (p *Plugin) GeneratePlacements(ctx context.Context, state fwk.PodGroupCycle
 		return nil, g.unschedulable(reason)
 	}
 	if len(placed) == 0 {
+		p.meter.attempted(outcomeNoExtras)
 		p.gate.refuse(g.key) // the minimum runs; the extras find no room
 		p.report.runs(g.group, tally{placed: g.running, all: g.running + g.waiting()}, g.hosts.Tree.Describe(g.enclosing(nil)))
 		return nil, g.unschedulable(noRoomForExtras)

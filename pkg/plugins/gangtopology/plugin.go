@@ -49,6 +49,7 @@ type Plugin struct {
 	evictor *evictor
 	budgets policylisters.PodDisruptionBudgetLister
 	linked  *linked
+	meter   *meter
 	// whatIf is the plan that the engine plays through for PodGroupPostFilter.
 	whatIf *plan
 }
@@ -80,12 +81,20 @@ func Factory(verdict Verdict, events record.EventRecorder, topologies cache.Shar
 		if !ok {
 			return nil, fmt.Errorf("plugin %s: the scheduler's handle is a %T, not a framework", Name, handle)
 		}
-		report := newReporter(verdict, events)
+		registerMetrics()
+		meter := newMeter(whole.ProfileName(), handle.SharedInformerFactory().Core().V1().Nodes().Lister())
+		census, err := newCensus(meter, args.levels(), handle.SharedInformerFactory())
+		if err != nil {
+			return nil, err
+		}
+		scraped.add(census)
+		report := newReporter(meter.hears(verdict), events)
 		p := &Plugin{
 			handle:  whole,
 			gate:    newGate(handle, report),
 			builder: clusterview.NewBuilder(args.levels()),
 			report:  report,
+			meter:   meter,
 			evictor: &evictor{client: handle.ClientSet(), pods: handle.SharedInformerFactory().Core().V1().Pods().Lister(), events: events, orders: map[types.UID]*order{}},
 			budgets: handle.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister(),
 		}
@@ -98,7 +107,6 @@ func Factory(verdict Verdict, events record.EventRecorder, topologies cache.Shar
 			}
 			p.builder.Follow(known, p.gate.clock.Now)
 		}
-		registerMetrics()
 		if err := p.watch(handle.SharedInformerFactory().Core().V1().Pods().Informer()); err != nil {
 			return nil, err
 		}
@@ -106,6 +114,7 @@ func Factory(verdict Verdict, events record.EventRecorder, topologies cache.Shar
 			return nil, err
 		}
 		go p.gate.run(ctx)
+		go p.meter.run(ctx)
 		go p.rooms.run(ctx, p.gate.changed)
 		return p, nil
 	}

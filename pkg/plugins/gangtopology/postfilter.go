@@ -38,9 +38,11 @@ func (r *refusal) Clone() fwk.StateData { return r }
 func (p *Plugin) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycleState, info fwk.PodGroupInfo, schedule fwk.PodGroupSchedulingFunc) (*fwk.PodGroupPostFilterResult, *fwk.Status) {
 	if data, err := state.Read(planKey); err == nil {
 		if data.(*plan).extras {
+			p.meter.attempted(outcomeNoExtras)
 			p.gate.refuse(types.NamespacedName{Namespace: info.GetNamespace(), Name: info.GetName()})
 			return p.giveUp(info.GetUnscheduledPods(), noRoomForExtras)
 		}
+		p.meter.attempted(outcomeTogether)
 		p.report.refused(info.GetPodGroup(), "planned in "+data.(*plan).round.domain+
 			", but other filters refuse some of the pods together: the condition PodScheduled of each pod says why")
 	}
@@ -63,9 +65,11 @@ func (p *Plugin) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycle
 	}
 	p.gate.refuse(no.g.key)
 	if made == nil {
+		p.meter.attempted(outcomeNoRoom)
 		p.report.refused(no.g.group, no.reason)
 		return p.giveUp(pods, "no pods can be evicted that would let the gang start")
 	}
+	p.meter.attempted(outcomePreempting)
 	if !made.renewed {
 		p.report.preempting(no.g.group, made.message)
 	}
