@@ -263,8 +263,8 @@ func used(t *testing.T, account string) (used, denied []string) {
 	entries := json.NewDecoder(bytes.NewReader(data))
 	for {
 		var entry struct {
-			Verb           string `json:"verb"`
-			User           struct {
+			Verb string `json:"verb"`
+			User struct {
 				Username string `json:"username"`
 			} `json:"user"`
 			RequestURI     string `json:"requestURI"`
