@@ -31,15 +31,12 @@ var notOnThisServer = []string{
 	"patch scheduling.k8s.io/podgroups/status",
 }
 
-// notYet are rights to what the scheduler is about to read.
-var notYet = []string{"list topology.tutti.dev/nodetopologies", "watch topology.tutti.dev/nodetopologies"}
-
 // TestSchedulerUsesItsRights leads the scheduler through a gang that fits, one
 // that does not, and one that evicts another.
 func TestSchedulerUsesItsRights(t *testing.T) {
 	namespace := newNamespace(t)
 	gangs(t, namespace)
-	usesItsRights(t, scheduler, slices.Concat(notOnThisServer, notYet))
+	usesItsRights(t, scheduler, notOnThisServer)
 }
 
 // gangs: one begins, one finds no room, and one evicts the first.

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -46,7 +45,7 @@ func (p *Plugin) GeneratePlacements(ctx context.Context, state fwk.PodGroupCycle
 		state.Write(planKey, p.whatIf)
 		return &fwk.GeneratePlacementsResult{Placements: []*fwk.Placement{{Name: "what if", Nodes: parent.Nodes}}}, nil
 	}
-	begin := time.Now()
+	begin := p.gate.clock.Now()
 	g, err := p.gather(ctx, group, parent.Nodes)
 	if err != nil {
 		p.meter.attempted(outcomeInvalid)
@@ -65,7 +64,7 @@ func (p *Plugin) GeneratePlacements(ctx context.Context, state fwk.PodGroupCycle
 	if err != nil {
 		return nil, fwk.AsStatus(err)
 	}
-	p.meter.planned(time.Since(begin), decision.Hosts != nil)
+	p.meter.planned(p.gate.clock.Since(begin), decision.Hosts != nil)
 	klog.FromContext(ctx).V(4).Info("Planned gang", "podGroup", klog.KRef(g.key.Namespace, g.key.Name),
 		"placedPods", len(placed), "unscheduledPods", len(group.GetUnscheduledPods()))
 	if decision.Hosts == nil && g.needs() {

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	corev1listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/utils/clock"
 
 	"github.com/tutti-project/tutti/pkg/clusterview"
 	"github.com/tutti-project/tutti/pkg/placement"
@@ -24,6 +25,7 @@ import (
 // is behind rather than hold anybody up.
 type meter struct {
 	profile string
+	clock   clock.PassiveClock
 	began   chan start
 	ideal   ideal // of the meter's goroutine
 
@@ -50,7 +52,7 @@ type start struct {
 const startsKept = 1024
 
 func newMeter(profile string, nodes corev1listers.NodeLister) *meter {
-	m := &meter{profile: profile, began: make(chan start, startsKept), ideal: ideal{nodes: nodes}, told: map[types.UID]toldOf{}}
+	m := &meter{profile: profile, clock: clock.RealClock{}, began: make(chan start, startsKept), ideal: ideal{nodes: nodes}, told: map[types.UID]toldOf{}}
 	for _, o := range outcomes {
 		attempts.WithLabelValues(profile, string(o))
 	}
@@ -164,7 +166,7 @@ func (m *meter) measure(s start) {
 		}
 	}
 	// A host that is unusable now was used when the gang was placed.
-	best := max(narrowest, m.ideal.level(s, time.Now()))
+	best := max(narrowest, m.ideal.level(s, m.clock.Now()))
 	gangLevels.WithLabelValues(m.profile, levels[narrowest], levels[best]).Inc()
 }
 

@@ -128,7 +128,7 @@ func (c *census) collect(values chan<- metrics.Metric) {
 	for _, reason := range tutti.PendingReasons {
 		values <- metrics.NewLazyConstMetric(pendingGangs, metrics.GaugeValue, float64(pending[reason]), profile, reason)
 	}
-	if now := time.Now(); now.Sub(c.asOf) > roomAge {
+	if now := c.meter.clock.Now(); now.Sub(c.asOf) > roomAge {
 		nodes, err := c.nodes()
 		if err != nil {
 			klog.Background().Error(err, "Could not list nodes for the metrics")
