@@ -130,6 +130,7 @@ func project(ctx context.Context, config *schedulerserverconfig.Config, gangSche
 	if err != nil {
 		return nil, fmt.Errorf("naming the informers: %w", err)
 	}
+	context.AfterFunc(ctx, name.Release) // so that a process can have one engine after another
 	config.InformerFactory = scheduler.NewInformerFactory(config.Client, 0, name)
 	pods := config.InformerFactory.Core().V1().Pods().Informer()
 	config.InformerFactory.InformerFor(&schedulingv1beta1.PodGroup{},

@@ -1,0 +1,325 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package whatif answers what Tutti would do with a gang, and does nothing: the
+// scheduler itself, and for a job the controller itself, run in this process on
+// an API server in memory that holds a snapshot of the cluster. So the answer
+// is the scheduler's own, with all its filters, and not another planner's.
+package whatif
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
+
+	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
+	"github.com/tutti-project/tutti/pkg/apis/tutti"
+	"github.com/tutti-project/tutti/pkg/snapshot"
+	"github.com/tutti-project/tutti/pkg/topology"
+)
+
+// Target is what is asked about: exactly one of its fields is set.
+type Target struct {
+	Gang types.NamespacedName // a PodGroup
+	Job  types.NamespacedName // a TFJob: its pods are made anew by the controller
+	Pod  types.NamespacedName // a pod in no gang
+}
+
+func (t Target) String() string {
+	switch {
+	case t.Job.Name != "":
+		return "tfjob " + t.Job.String()
+	case t.Pod.Name != "":
+		return "pod " + t.Pod.String()
+	}
+	return "podgroup " + t.Gang.String()
+}
+
+// Options are how to ask.
+type Options struct {
+	// Config is the scheduler's; nil is the built-in one.
+	Config *schedulerconfig.KubeSchedulerConfiguration
+	// Now is the clock, by which a job's deadlines are judged.
+	Now func() time.Time
+	// Preempt: pods that may be evicted for the target are.
+	Preempt bool
+	// Timeout bounds how long a verdict may take; 0 is DefaultTimeout.
+	Timeout time.Duration
+	// Quiet is how long nothing must have happened for the world to be at rest;
+	// 0 is DefaultQuiet.
+	Quiet time.Duration
+}
+
+// Defaults of Options.
+const (
+	DefaultTimeout = time.Minute
+	DefaultQuiet   = 300 * time.Millisecond
+)
+
+// Outcome is what would happen.
+type Outcome struct {
+	Target Target
+	// Placed: the gang's minimum, or the pod, has its nodes.
+	Placed bool
+	// Reason and Message are the scheduler's verdict in its own words.
+	Reason, Message string
+	// Pods are the target's, by role and rank; Node is empty for one that has none.
+	Pods []Pod
+	// Evicted are the pods that would go for it.
+	Evicted []types.NamespacedName
+}
+
+// Pod is one of the target's pods and where it would be.
+type Pod struct {
+	Name, Role, Node string
+	Requests         map[string]int64
+	// Running: it had its node before.
+	Running bool
+}
+
+// isolate keeps of a snapshot what matters to the target: what holds room, and
+// the target itself. Other gangs that wait would only take part in a race.
+func isolate(s *snapshot.Snapshot, target Target, preempt bool) ([]*unstructured.Unstructured, error) {
+	found := false
+	var kept []*unstructured.Unstructured
+	groups := map[types.NamespacedName]bool{target.Gang: true}
+	for _, pod := range s.Of("Pod") {
+		key := keyOf(pod)
+		own := (target.Gang.Name != "" && groupOf(pod) == target.Gang) || key == target.Pod
+		if phase, _, _ := unstructured.NestedString(pod.Object, "status", "phase"); phase == string(v1.PodSucceeded) || phase == string(v1.PodFailed) {
+			if own {
+				kept = append(kept, pod) // ranks that have succeeded count
+			}
+			continue
+		}
+		if own {
+			found = true
+			if !preempt && nodeOf(pod) == "" {
+				pod = pod.DeepCopy()
+				if err := unstructured.SetNestedField(pod.Object, string(v1.PreemptNever), "spec", "preemptionPolicy"); err != nil {
+					return nil, fmt.Errorf("pod %s: %w", key, err)
+				}
+			}
+			kept = append(kept, pod)
+			continue
+		}
+		nominated, _, _ := unstructured.NestedString(pod.Object, "status", "nominatedNodeName")
+		if nodeOf(pod) != "" || nominated != "" {
+			kept = append(kept, pod)
+			groups[groupOf(pod)] = true
+		}
+	}
+	for _, o := range s.Objects {
+		switch o.GetKind() {
+		case "Pod":
+		case "PodGroup":
+			if groups[keyOf(o)] {
+				kept = append(kept, o)
+			}
+			found = found || keyOf(o) == target.Gang
+		case "TFJob":
+			if keyOf(o) == target.Job {
+				found = true
+				kept = append(kept, o)
+			}
+		default:
+			kept = append(kept, o)
+		}
+	}
+	if !found {
+		return nil, fmt.Errorf("%s is not in the snapshot", target)
+	}
+	return kept, nil
+}
+
+func groupOf(pod *unstructured.Unstructured) types.NamespacedName {
+	if name := pod.GetLabels()[v1alpha1.PodGroupLabel]; name != "" {
+		return types.NamespacedName{Namespace: pod.GetNamespace(), Name: name}
+	}
+	return types.NamespacedName{}
+}
+
+func nodeOf(pod *unstructured.Unstructured) string {
+	node, _, _ := unstructured.NestedString(pod.Object, "spec", "nodeName")
+	return node
+}
+
+// world is one run.
+type world struct {
+	server  *server
+	store   *store
+	target  Target
+	preempt bool
+	before  map[types.UID]bool // pods that had their node before
+
+	mu      sync.Mutex
+	evicted []types.NamespacedName
+}
+
+// Run plays the snapshot through for one target and returns when the scheduler
+// has decided. The snapshot is not changed.
+func Run(ctx context.Context, s *snapshot.Snapshot, target Target, options Options) (*Outcome, error) {
+	if options.Timeout == 0 {
+		options.Timeout = DefaultTimeout
+	}
+	if options.Quiet == 0 {
+		options.Quiet = DefaultQuiet
+	}
+	objects, err := isolate(s, target, options.Preempt)
+	if err != nil {
+		return nil, err
+	}
+	w := &world{target: target, preempt: options.Preempt, before: map[types.UID]bool{}}
+	if w.store, err = newStore(objects); err != nil {
+		return nil, err
+	}
+	w.server = &server{store: w.store, deleted: w.noteEviction, created: w.admit}
+	pods, _ := w.store.list(podKind.Resource)
+	for _, pod := range pods {
+		w.before[pod.GetUID()] = nodeOf(pod) != ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, options.Timeout)
+	defer cancel()
+	wait, err := w.start(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	outcome, err := w.settle(ctx, options)
+	cancel()
+	wait()
+	return outcome, err
+}
+
+func (w *world) noteEviction(pod *unstructured.Unstructured) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.evicted = append(w.evicted, keyOf(pod))
+}
+
+// config is how clients reach the world.
+func (w *world) config() *rest.Config {
+	return &rest.Config{Host: "http://snapshot", Transport: w.server, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}}
+}
+
+// settle waits until the world is at rest after a verdict.
+func (w *world) settle(ctx context.Context, options Options) (*Outcome, error) {
+	for {
+		outcome, grown := w.outcome()
+		quiet := time.NewTimer(options.Quiet)
+		select {
+		case <-grown:
+			quiet.Stop()
+			continue
+		case <-quiet.C:
+			if outcome.Reason != "" && outcome.Reason != tutti.PreemptingReason {
+				return outcome, nil
+			}
+		case <-ctx.Done():
+			quiet.Stop()
+			return nil, fmt.Errorf("%s: %w before the scheduler decided", w.target, context.Cause(ctx))
+		}
+		select {
+		case <-grown:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// outcome reads the present state of the target.
+func (w *world) outcome() (*Outcome, <-chan struct{}) {
+	_, grown := w.store.after(w.latest())
+	outcome := &Outcome{Target: w.target}
+	gang := w.target.Gang
+	if w.target.Job.Name != "" {
+		gang = w.target.Job // the controller calls the gang as the job
+	}
+	if gang.Name != "" {
+		if group, ok := w.store.get(groupKind.Resource, gang); ok {
+			outcome.read(group, tutti.GangPlacedCondition)
+		}
+	}
+	pods, _ := w.store.list(podKind.Resource)
+	for _, pod := range pods {
+		if (gang.Name == "" || groupOf(pod) != gang) && keyOf(pod) != w.target.Pod {
+			continue
+		}
+		if keyOf(pod) == w.target.Pod {
+			outcome.read(pod, string(v1.PodScheduled))
+			if nodeOf(pod) != "" {
+				outcome.Placed, outcome.Reason, outcome.Message = true, "Scheduled", "placed on "+nodeOf(pod)
+			}
+		}
+		outcome.Pods = append(outcome.Pods, w.podOf(pod))
+	}
+	if job, ok := w.store.get(jobKind.Resource, w.target.Job); ok && outcome.Reason == "" {
+		outcome.readFailure(job)
+	}
+	slices.SortStableFunc(outcome.Pods, func(a, b Pod) int {
+		if a.Role != b.Role {
+			return topology.CompareNatural(a.Role, b.Role)
+		}
+		return topology.CompareNatural(a.Name, b.Name)
+	})
+	w.mu.Lock()
+	outcome.Evicted = slices.Clone(w.evicted)
+	w.mu.Unlock()
+	return outcome, grown
+}
+
+func (w *world) latest() int64 {
+	_, version := w.store.list(groupKind.Resource)
+	return version
+}
+
+// read takes a verdict from a condition.
+func (o *Outcome) read(object *unstructured.Unstructured, kind string) {
+	if c, ok := conditionOf(object, kind); ok {
+		o.Placed, o.Reason, o.Message = c.Status == metav1.ConditionTrue, c.Reason, c.Message
+	}
+}
+
+// readFailure takes the controller's word that the job cannot be.
+func (o *Outcome) readFailure(job *unstructured.Unstructured) {
+	for _, kind := range []kubeflowv1.JobConditionType{kubeflowv1.JobFailed, kubeflowv1.JobSuspended} {
+		if c, ok := conditionOf(job, string(kind)); ok && c.Status == metav1.ConditionTrue {
+			o.Reason, o.Message = c.Reason, c.Message
+			return
+		}
+	}
+}
+
+func conditionOf(object *unstructured.Unstructured, kind string) (metav1.Condition, bool) {
+	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	for _, c := range conditions {
+		fields, ok := c.(map[string]any)
+		if !ok || fields["type"] != kind {
+			continue
+		}
+		var condition metav1.Condition
+		text := func(key string) string { s, _ := fields[key].(string); return s }
+		condition.Type, condition.Status = kind, metav1.ConditionStatus(text("status"))
+		condition.Reason, condition.Message = text("reason"), text("message")
+		return condition, true
+	}
+	return metav1.Condition{}, false
+}
+
+func (w *world) podOf(o *unstructured.Unstructured) Pod {
+	p := Pod{Name: o.GetName(), Role: o.GetLabels()[kubeflowv1.ReplicaTypeLabel], Node: nodeOf(o), Running: w.before[o.GetUID()]}
+	var pod v1.Pod
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &pod); err == nil {
+		p.Requests = requestsOf(&pod)
+	}
+	return p
+}
