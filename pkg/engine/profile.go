@@ -14,6 +14,7 @@ import (
 
 	"github.com/tutti-project/tutti/pkg/apis/tutti"
 	"github.com/tutti-project/tutti/pkg/plugins/gangtopology"
+	"github.com/tutti-project/tutti/pkg/topology"
 )
 
 // Client limits of the built-in configuration. kube-scheduler's 50 would bind
@@ -40,6 +41,20 @@ func DefaultConfiguration() (*schedulerconfig.KubeSchedulerConfiguration, error)
 	return config, nil
 }
 
+// LevelsOf are the levels of the first profile that places gangs.
+func LevelsOf(config *schedulerconfig.KubeSchedulerConfiguration) ([]topology.Level, error) {
+	for _, profile := range config.Profiles {
+		if profile.Plugins != nil && enables(profile.Plugins.MultiPoint, gangtopology.Name) {
+			return gangtopology.LevelsOf(profile)
+		}
+	}
+	return nil, noGangProfile()
+}
+
+func noGangProfile() error {
+	return fmt.Errorf("no profile enables %s in multiPoint: there is nothing to do that kube-scheduler does not do", gangtopology.Name)
+}
+
 // completeProfiles gives every profile that enables GangTopology what the
 // plugin needs, and returns the schedulers of these profiles. A profile that
 // cannot work is an error.
@@ -62,7 +77,7 @@ func completeProfiles(profiles []schedulerconfig.KubeSchedulerProfile) (sets.Set
 		gang.Insert(profile.SchedulerName)
 	}
 	if gang.Len() == 0 {
-		return nil, fmt.Errorf("no profile enables %s in multiPoint: there is nothing to do that kube-scheduler does not do", gangtopology.Name)
+		return nil, noGangProfile()
 	}
 	return gang, nil
 }

@@ -10,6 +10,7 @@ package whatif
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -96,7 +97,7 @@ func isolate(s *snapshot.Snapshot, target Target, preempt bool) ([]*unstructured
 	groups := map[types.NamespacedName]bool{target.Gang: true}
 	for _, pod := range s.Of("Pod") {
 		key := keyOf(pod)
-		own := (target.Gang.Name != "" && groupOf(pod) == target.Gang) || key == target.Pod
+		own := (target.Gang.Name != "" && GangOf(pod) == target.Gang) || key == target.Pod
 		if phase, _, _ := unstructured.NestedString(pod.Object, "status", "phase"); phase == string(v1.PodSucceeded) || phase == string(v1.PodFailed) {
 			if own {
 				kept = append(kept, pod) // ranks that have succeeded count
@@ -117,7 +118,7 @@ func isolate(s *snapshot.Snapshot, target Target, preempt bool) ([]*unstructured
 		nominated, _, _ := unstructured.NestedString(pod.Object, "status", "nominatedNodeName")
 		if nodeOf(pod) != "" || nominated != "" {
 			kept = append(kept, pod)
-			groups[groupOf(pod)] = true
+			groups[GangOf(pod)] = true
 		}
 	}
 	for _, o := range s.Objects {
@@ -143,7 +144,8 @@ func isolate(s *snapshot.Snapshot, target Target, preempt bool) ([]*unstructured
 	return kept, nil
 }
 
-func groupOf(pod *unstructured.Unstructured) types.NamespacedName {
+// GangOf is the group that a pod is labelled with; its name is empty for none.
+func GangOf(pod *unstructured.Unstructured) types.NamespacedName {
 	if name := pod.GetLabels()[v1alpha1.PodGroupLabel]; name != "" {
 		return types.NamespacedName{Namespace: pod.GetNamespace(), Name: name}
 	}
@@ -153,6 +155,18 @@ func groupOf(pod *unstructured.Unstructured) types.NamespacedName {
 func nodeOf(pod *unstructured.Unstructured) string {
 	node, _, _ := unstructured.NestedString(pod.Object, "spec", "nodeName")
 	return node
+}
+
+// Waiting are the gangs of which pods wait, in the order of their names.
+func Waiting(s *snapshot.Snapshot) []types.NamespacedName {
+	found := map[types.NamespacedName]bool{}
+	for _, pod := range s.Of("Pod") {
+		if phase, _, _ := unstructured.NestedString(pod.Object, "status", "phase"); nodeOf(pod) == "" && phase != string(v1.PodSucceeded) && phase != string(v1.PodFailed) {
+			found[GangOf(pod)] = true
+		}
+	}
+	delete(found, types.NamespacedName{})
+	return slices.SortedFunc(maps.Keys(found), func(a, b types.NamespacedName) int { return topology.CompareNatural(a.String(), b.String()) })
 }
 
 // world is one run.
@@ -251,7 +265,7 @@ func (w *world) outcome() (*Outcome, <-chan struct{}) {
 	}
 	pods, _ := w.store.list(podKind.Resource)
 	for _, pod := range pods {
-		if (gang.Name == "" || groupOf(pod) != gang) && keyOf(pod) != w.target.Pod {
+		if (gang.Name == "" || GangOf(pod) != gang) && keyOf(pod) != w.target.Pod {
 			continue
 		}
 		if keyOf(pod) == w.target.Pod {

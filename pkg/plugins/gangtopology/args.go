@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/tutti-project/tutti/pkg/topology"
 )
@@ -39,6 +40,18 @@ type Args struct {
 type Level struct {
 	Name       string   `json:"name"`
 	NodeLabels []string `json:"nodeLabels"`
+}
+
+// LevelsOf reads the levels of the profile's plugin, as the plugin itself does.
+func LevelsOf(profile config.KubeSchedulerProfile) ([]topology.Level, error) {
+	var object runtime.Object
+	for _, plugin := range profile.PluginConfig {
+		if plugin.Name == Name {
+			object = plugin.Args
+		}
+	}
+	args, err := argsFrom(object)
+	return args.levels(), err
 }
 
 // argsFrom decodes, defaults and validates. Unknown fields are errors.
