@@ -117,7 +117,7 @@ func (e *environment) cluster(ctx context.Context) (*snapshot.Snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	s, err := snapshot.Take(ctx, client, e.progress())
+	s, err := snapshot.Take(ctx, client, e.now(), e.progress())
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
@@ -49,6 +50,11 @@ func LevelsOf(config *schedulerconfig.KubeSchedulerConfiguration) ([]topology.Le
 		}
 	}
 	return nil, noGangProfile()
+}
+
+// LeaseOf is the lease that the leading scheduler holds.
+func LeaseOf(config *schedulerconfig.KubeSchedulerConfiguration) types.NamespacedName {
+	return types.NamespacedName{Namespace: config.LeaderElection.ResourceNamespace, Name: config.LeaderElection.ResourceName}
 }
 
 func noGangProfile() error {

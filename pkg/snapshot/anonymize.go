@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/tutti-project/tutti/pkg/apis/topology/v1alpha1"
 	"github.com/tutti-project/tutti/pkg/topology"
 )
 
@@ -36,11 +37,14 @@ func (s *Snapshot) Anonymize(levels []topology.Level) *Snapshot {
 		a.names[name] = fmt.Sprintf("x%0*d", len(fmt.Sprint(len(order))), i)
 	}
 	a.known = true
-	next := &Snapshot{Unread: s.Unread}
+	next := &Snapshot{Unread: s.Unread, Taken: s.Taken}
 	for _, o := range s.Objects {
-		o = o.DeepCopy()
-		a.object(o)
-		next.Objects = append(next.Objects, o)
+		renamed := o.DeepCopy()
+		a.object(renamed)
+		if o.GetKind() == "NodeTopology" {
+			a.fingerprint(o, renamed, s.Of("Pod"))
+		}
+		next.Objects = append(next.Objects, renamed)
 	}
 	return next
 }
@@ -73,7 +77,7 @@ var plainLabels = map[string]bool{"kubernetes.io/os": true, "kubernetes.io/arch"
 var plain = regexp.MustCompile(`^(|true|false|-?[0-9.]+([eE][0-9]+)?([munkKMGTPE]i?)?|[0-9]{4}-[0-9]{2}-[0-9]{2}T.*)$`)
 
 // ownDomains end the domains of label keys that say nothing of a cluster.
-var ownDomains = []string{"kubernetes.io", "k8s.io", "kubeflow.org", "tutti.dev", "nvidia.com", "amd.com", "intel.com", "run.ai"}
+var ownDomains = []string{"kubernetes.io", "k8s.io", "x-k8s.io", "kubeflow.org", "tutti.dev", "nvidia.com", "amd.com", "intel.com", "run.ai"}
 
 func (a *anonymizer) object(o *unstructured.Unstructured) {
 	if o.GetKind() == "NodeTopology" {
@@ -196,11 +200,19 @@ func (a *anonymizer) identities(value any) {
 	case map[string]any:
 		for key, value := range v {
 			text, isText := value.(string)
+			list, isList := value.([]any)
 			switch {
 			case key == "message":
 				delete(v, key)
 			case isText && identity[key]:
 				v[key] = a.name(text)
+			case isList && identity[key]:
+				for i, element := range list {
+					if text, ok := element.(string); ok {
+						list[i] = a.name(text)
+					}
+				}
+				a.identities(list)
 			default:
 				a.identities(value)
 			}
@@ -212,4 +224,48 @@ func (a *anonymizer) identities(value any) {
 	}
 }
 
-var identity = map[string]bool{"uuid": true, "domain": true, "cluster": true, "clusterUUID": true, "nodeName": true, "fabric": true, "serial": true}
+var identity = map[string]bool{"uuid": true, "clusterUUID": true, "namespace": true, "pod": true, "free": true, "gpus": true}
+
+// fingerprint makes the object's fingerprint that of the same pods by their new
+// names. One that fits no pods of the node stays, and fits none.
+func (a *anonymizer) fingerprint(object, renamed *unstructured.Unstructured, pods []*unstructured.Unstructured) {
+	print, _, _ := unstructured.NestedString(object.Object, "status", "fingerprint")
+	var holders []*unstructured.Unstructured
+	for _, pod := range pods {
+		if node, _, _ := unstructured.NestedString(pod.Object, "spec", "nodeName"); node == object.GetName() && holdsGPUs(pod) {
+			holders = append(holders, pod)
+		}
+	}
+	started := func(pod *unstructured.Unstructured) string {
+		at, _, _ := unstructured.NestedString(pod.Object, "status", "startTime")
+		return at
+	}
+	slices.SortFunc(holders, func(a, b *unstructured.Unstructured) int { return strings.Compare(started(b), started(a)) })
+	var old, own []string
+	for _, pod := range holders {
+		old = append(old, pod.GetNamespace()+"/"+pod.GetName())
+		own = append(own, a.name(pod.GetNamespace())+"/"+a.name(pod.GetName()))
+	}
+	for newer := range len(holders) + 1 {
+		if v1alpha1.FingerprintOf(old[newer:]) == print {
+			_ = unstructured.SetNestedField(renamed.Object, v1alpha1.FingerprintOf(own[newer:]), "status", "fingerprint")
+			return
+		}
+	}
+}
+
+func holdsGPUs(pod *unstructured.Unstructured) bool {
+	containers, _, _ := unstructured.NestedSlice(pod.Object, "spec", "containers")
+	for _, container := range containers {
+		for _, field := range []string{"requests", "limits"} {
+			amounts, _ := at(container, "resources", field)
+			resources, _ := amounts.(map[string]any)
+			for name := range resources {
+				if strings.HasPrefix(name, "nvidia.com/") {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}

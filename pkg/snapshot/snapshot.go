@@ -8,14 +8,17 @@ package snapshot
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/pager"
 	"sigs.k8s.io/yaml"
@@ -75,6 +78,8 @@ func KindOf(gvk schema.GroupVersionKind) (Kind, bool) {
 // Snapshot is a cluster at one moment.
 type Snapshot struct {
 	Objects []*unstructured.Unstructured
+	// Taken is when; zero if the file does not say.
+	Taken time.Time
 	// Unread are kinds that the reader may not list, or that the cluster does
 	// not have: the plan knows none of their objects.
 	Unread []string
@@ -91,14 +96,17 @@ func (s *Snapshot) Of(name string) []*unstructured.Unstructured {
 	return found
 }
 
+// takenAnnotation of the file says when the snapshot was taken.
+const takenAnnotation = "tutti.dev/taken"
+
 // pageSize bounds the answers of one list request.
 const pageSize = 500
 
 // Take reads a cluster, kind after kind: objects that change meanwhile may not
 // fit together. progress is told each kind before it is read. Nodes and pods
 // must be readable; what else is not is noted in Unread.
-func Take(ctx context.Context, client dynamic.Interface, progress func(kind string)) (*Snapshot, error) {
-	s := &Snapshot{}
+func Take(ctx context.Context, client dynamic.Interface, now time.Time, progress func(kind string)) (*Snapshot, error) {
+	s := &Snapshot{Taken: now}
 	for _, k := range Kinds {
 		progress(k.Kind)
 		lister := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
@@ -135,9 +143,11 @@ func Read(r io.Reader) (*Snapshot, error) {
 		return nil, fmt.Errorf("reading: %w", err)
 	}
 	var list struct {
-		Kind     string           `json:"kind"`
-		Metadata map[string]any   `json:"metadata"`
-		Items    []map[string]any `json:"items"`
+		Kind     string `json:"kind"`
+		Metadata struct {
+			Annotations map[string]string `json:"annotations"`
+		} `json:"metadata"`
+		Items []json.RawMessage `json:"items"`
 	}
 	if err := yaml.Unmarshal(data, &list); err != nil {
 		return nil, fmt.Errorf("this is no snapshot: %w", err)
@@ -146,8 +156,16 @@ func Read(r io.Reader) (*Snapshot, error) {
 		return nil, fmt.Errorf("this is no snapshot: its kind is %q, not List; kubectl tutti snapshot writes one", list.Kind)
 	}
 	s := &Snapshot{}
+	if text, ok := list.Metadata.Annotations[takenAnnotation]; ok {
+		if s.Taken, err = time.Parse(time.RFC3339, text); err != nil {
+			return nil, fmt.Errorf("this is no snapshot: %s: %w", takenAnnotation, err)
+		}
+	}
 	for i, item := range list.Items {
-		o := &unstructured.Unstructured{Object: item}
+		o := &unstructured.Unstructured{}
+		if err := utiljson.Unmarshal(item, &o.Object); err != nil {
+			return nil, fmt.Errorf("this is no snapshot: item %d: %w", i, err)
+		}
 		if _, ok := KindOf(o.GroupVersionKind()); !ok {
 			continue
 		}
@@ -165,7 +183,11 @@ func (s *Snapshot) Write(w io.Writer) error {
 	for i, o := range s.Objects {
 		items[i] = o.Object
 	}
-	data, err := yaml.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": items})
+	list := map[string]any{"apiVersion": "v1", "kind": "List", "items": items}
+	if !s.Taken.IsZero() {
+		list["metadata"] = map[string]any{"annotations": map[string]any{takenAnnotation: s.Taken.UTC().Format(time.RFC3339)}}
+	}
+	data, err := yaml.Marshal(list)
 	if err != nil {
 		return fmt.Errorf("encoding the snapshot: %w", err)
 	}

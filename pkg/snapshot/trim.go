@@ -25,7 +25,12 @@ func trim(o *unstructured.Unstructured) {
 		for _, field := range []string{"containerStatuses", "initContainerStatuses"} {
 			statuses, _, _ := unstructured.NestedSlice(o.Object, "status", field)
 			for _, status := range statuses {
-				keep(status, "name", "resources", "allocatedResources") // what a resize has changed
+				keep(status, "name", "resources", "allocatedResources", "state") // what a resize has changed, and why it does not run
+				for _, state := range []string{"waiting", "terminated"} {
+					if s, ok := at(status, "state", state); ok {
+						keep(s, "reason", "exitCode")
+					}
+				}
 			}
 			if statuses != nil {
 				_ = unstructured.SetNestedSlice(o.Object, statuses, "status", field)

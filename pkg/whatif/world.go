@@ -91,7 +91,7 @@ type Pod struct {
 
 // isolate keeps of a snapshot what matters to the target: what holds room, and
 // the target itself. Other gangs that wait would only take part in a race.
-func isolate(s *snapshot.Snapshot, target Target, preempt bool) ([]*unstructured.Unstructured, error) {
+func isolate(s *snapshot.Snapshot, target Target, preempt bool, now time.Time) ([]*unstructured.Unstructured, error) {
 	found := false
 	var kept []*unstructured.Unstructured
 	groups := map[types.NamespacedName]bool{target.Gang: true}
@@ -124,6 +124,8 @@ func isolate(s *snapshot.Snapshot, target Target, preempt bool) ([]*unstructured
 	for _, o := range s.Objects {
 		switch o.GetKind() {
 		case "Pod":
+		case "NodeTopology":
+			kept = append(kept, refreshed(o, s.Taken, now))
 		case "PodGroup":
 			if groups[keyOf(o)] {
 				kept = append(kept, o)
@@ -155,6 +157,19 @@ func GangOf(pod *unstructured.Unstructured) types.NamespacedName {
 func nodeOf(pod *unstructured.Unstructured) string {
 	node, _, _ := unstructured.NestedString(pod.Object, "spec", "nodeName")
 	return node
+}
+
+// refreshed is an agent's report that is as old now as it was when the snapshot
+// was taken.
+func refreshed(o *unstructured.Unstructured, taken, now time.Time) *unstructured.Unstructured {
+	text, _, _ := unstructured.NestedString(o.Object, "status", "heartbeatTime")
+	heartbeat, err := time.Parse(time.RFC3339, text)
+	if err != nil || taken.IsZero() {
+		return o
+	}
+	o = o.DeepCopy()
+	_ = unstructured.SetNestedField(o.Object, heartbeat.Add(now.Sub(taken)).UTC().Format(time.RFC3339), "status", "heartbeatTime")
+	return o
 }
 
 // Waiting are the gangs of which pods wait, in the order of their names.
@@ -190,7 +205,7 @@ func Run(ctx context.Context, s *snapshot.Snapshot, target Target, options Optio
 	if options.Quiet == 0 {
 		options.Quiet = DefaultQuiet
 	}
-	objects, err := isolate(s, target, options.Preempt)
+	objects, err := isolate(s, target, options.Preempt, options.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -298,7 +313,7 @@ func (w *world) latest() int64 {
 
 // read takes a verdict from a condition.
 func (o *Outcome) read(object *unstructured.Unstructured, kind string) {
-	if c, ok := conditionOf(object, kind); ok {
+	if c, ok := ConditionOf(object, kind); ok {
 		o.Placed, o.Reason, o.Message = c.Status == metav1.ConditionTrue, c.Reason, c.Message
 	}
 }
@@ -306,14 +321,15 @@ func (o *Outcome) read(object *unstructured.Unstructured, kind string) {
 // readFailure takes the controller's word that the job cannot be.
 func (o *Outcome) readFailure(job *unstructured.Unstructured) {
 	for _, kind := range []kubeflowv1.JobConditionType{kubeflowv1.JobFailed, kubeflowv1.JobSuspended} {
-		if c, ok := conditionOf(job, string(kind)); ok && c.Status == metav1.ConditionTrue {
+		if c, ok := ConditionOf(job, string(kind)); ok && c.Status == metav1.ConditionTrue {
 			o.Reason, o.Message = c.Reason, c.Message
 			return
 		}
 	}
 }
 
-func conditionOf(object *unstructured.Unstructured, kind string) (metav1.Condition, bool) {
+// ConditionOf is the condition of this type, if the object has one.
+func ConditionOf(object *unstructured.Unstructured, kind string) (metav1.Condition, bool) {
 	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	for _, c := range conditions {
 		fields, ok := c.(map[string]any)

@@ -1,0 +1,257 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-project/tutti/pkg/apis/tutti"
+	"github.com/tutti-project/tutti/pkg/snapshot"
+	"github.com/tutti-project/tutti/pkg/topology"
+	"github.com/tutti-project/tutti/pkg/whatif"
+)
+
+// leaseTerm is how old a lease may be before nobody holds it.
+const leaseTerm = 30 * time.Second
+
+// membersOf are the gang's pods that have not ended, in the order of their names.
+func membersOf(s *snapshot.Snapshot, gang types.NamespacedName) []*unstructured.Unstructured {
+	var members []*unstructured.Unstructured
+	for _, pod := range s.Of("Pod") {
+		if phase := phaseOf(pod); whatif.GangOf(pod) == gang && phase != v1.PodSucceeded && phase != v1.PodFailed {
+			members = append(members, pod)
+		}
+	}
+	slices.SortFunc(members, func(a, b *unstructured.Unstructured) int { return topology.CompareNatural(a.GetName(), b.GetName()) })
+	return members
+}
+
+func phaseOf(pod *unstructured.Unstructured) v1.PodPhase {
+	phase, _, _ := unstructured.NestedString(pod.Object, "status", "phase")
+	return v1.PodPhase(phase)
+}
+
+func nodeOf(pod *unstructured.Unstructured) string {
+	node, _, _ := unstructured.NestedString(pod.Object, "spec", "nodeName")
+	return node
+}
+
+func waiting(pods []*unstructured.Unstructured) []*unstructured.Unstructured {
+	return slices.DeleteFunc(slices.Clone(pods), func(pod *unstructured.Unstructured) bool { return nodeOf(pod) != "" })
+}
+
+func (f Facts) explainGang(answer *Answer, gang types.NamespacedName) (*Answer, error) {
+	members := membersOf(f.Snapshot, gang)
+	group := find(f.Snapshot, "PodGroup", gang)
+	if len(members) > 0 && len(waiting(members)) == 0 {
+		f.explainBound(answer, members)
+		return answer, nil
+	}
+	answer.State = Waits
+	answer.Because = f.obstacles(gang, group, members)
+	if len(answer.Because) > 0 {
+		return answer, nil
+	}
+	return answer, f.ask(answer, whatif.Target{Gang: gang})
+}
+
+// obstacles are what keeps the scheduler from trying.
+func (f Facts) obstacles(gang types.NamespacedName, group *unstructured.Unstructured, members []*unstructured.Unstructured) []string {
+	var found []string
+	add := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
+	if group == nil {
+		add("its pods belong to PodGroup %s, which does not exist; create it, or take the label scheduling.x-k8s.io/pod-group off the pods", gang)
+		return found
+	}
+	if minimum, _, _ := unstructured.NestedInt64(group.Object, "spec", "minMember"); int64(len(members)) < minimum {
+		add("%d of the %d pods exist that its minMember asks for; pods belong to it by the label scheduling.x-k8s.io/pod-group: %s", len(members), minimum, gang.Name)
+	}
+	var gated, foreign []string
+	gates, schedulers := map[string]bool{}, map[string]bool{}
+	for _, pod := range waiting(members) {
+		list, _, _ := unstructured.NestedSlice(pod.Object, "spec", "schedulingGates")
+		for _, gate := range list {
+			if fields, ok := gate.(map[string]any); ok {
+				gates[fmt.Sprint(fields["name"])] = true
+			}
+		}
+		if len(list) > 0 {
+			gated = append(gated, pod.GetName())
+		}
+		if name := schedulerOf(pod); !slices.Contains(f.Schedulers, name) {
+			foreign = append(foreign, pod.GetName())
+			schedulers[name] = true
+		}
+	}
+	if len(gated) > 0 {
+		add("scheduling gates hold %s: %s; who set them takes them off", some(gated), keysOf(gates))
+	}
+	if len(foreign) > 0 {
+		add("schedulerName of %s is %s; Tutti places the pods of %s", some(foreign), keysOf(schedulers), strings.Join(f.Schedulers, ", "))
+	}
+	return append(found, f.absent()...)
+}
+
+// absent tells that no scheduler is at work.
+func (f Facts) absent() []string {
+	switch {
+	case f.Renewed == nil:
+	case f.Renewed.IsZero():
+		return []string{"tutti-scheduler has no lease: is it running (kubectl -n tutti-system get deployment tutti-scheduler)?"}
+	case f.Now.Sub(*f.Renewed) > leaseTerm:
+		return []string{fmt.Sprintf("tutti-scheduler has not renewed its lease for %s: is it running (kubectl -n tutti-system get deployment tutti-scheduler)?", f.Now.Sub(*f.Renewed).Round(time.Second))}
+	}
+	return nil
+}
+
+func (f Facts) explainPod(answer *Answer, pod *unstructured.Unstructured) (*Answer, error) {
+	if nodeOf(pod) != "" {
+		f.explainBound(answer, []*unstructured.Unstructured{pod})
+		return answer, nil
+	}
+	answer.State = Waits
+	if name := schedulerOf(pod); !slices.Contains(f.Schedulers, name) {
+		answer.Because = []string{fmt.Sprintf("its schedulerName is %s; Tutti places the pods of %s", name, strings.Join(f.Schedulers, ", "))}
+		return answer, nil
+	}
+	if gates, _, _ := unstructured.NestedSlice(pod.Object, "spec", "schedulingGates"); len(gates) > 0 {
+		answer.Because = []string{"scheduling gates hold it; who set them takes them off"}
+		return answer, nil
+	}
+	if answer.Because = f.absent(); len(answer.Because) > 0 {
+		return answer, nil
+	}
+	return answer, f.ask(answer, whatif.Target{Pod: types.NamespacedName{Namespace: pod.GetNamespace(), Name: pod.GetName()}})
+}
+
+// explainBound tells why pods that have their nodes do not run.
+func (f Facts) explainBound(answer *Answer, pods []*unstructured.Unstructured) {
+	answer.State = Runs
+	for _, pod := range pods {
+		if phaseOf(pod) == v1.PodRunning {
+			continue
+		}
+		answer.State = Starts
+		reason := "its containers do not run yet"
+		statuses, _, _ := unstructured.NestedSlice(pod.Object, "status", "containerStatuses")
+		for _, status := range statuses {
+			fields, _ := status.(map[string]any)
+			if why, ok, _ := unstructured.NestedString(fields, "state", "waiting", "reason"); ok {
+				reason = fmt.Sprintf("container %v waits: %s", fields["name"], why)
+			}
+		}
+		answer.Because = append(answer.Because, fmt.Sprintf("pod %s is on node %s, and %s", pod.GetName(), nodeOf(pod), reason))
+	}
+}
+
+// wishes are the annotations that a gang may do without.
+var wishes = []string{tutti.RequiredTopologyAnnotation, tutti.SliceTopologyAnnotation, tutti.GPULinkAnnotation, tutti.UniformGPUsAnnotation}
+
+// ask puts the question to the scheduler and, after a no, tries what would help.
+func (f Facts) ask(answer *Answer, target whatif.Target) error {
+	outcome, err := f.Run(f.Snapshot, target, false)
+	if err != nil {
+		return err
+	}
+	answer.Outcome = outcome
+	if outcome.Placed {
+		answer.Because = []string{"there is room for it now: " + outcome.Message + "; the scheduler is about to place it, or gangs before it wait for the same room"}
+		return nil
+	}
+	answer.Because = []string{outcome.Message}
+	group := find(f.Snapshot, "PodGroup", target.Gang)
+	for _, wish := range wishes {
+		if group == nil || group.GetAnnotations()[wish] == "" && wish != tutti.UniformGPUsAnnotation {
+			continue
+		}
+		other, err := f.Run(without(f.Snapshot, group, wish), target, false)
+		if err != nil {
+			return err
+		}
+		if other.Placed {
+			answer.Help = append(answer.Help, fmt.Sprintf("%s it would start: %s", lessOf(wish), other.Message))
+		}
+	}
+	with, err := f.Run(f.Snapshot, target, true)
+	if err != nil {
+		return err
+	}
+	if with.Placed && len(with.Evicted) > 0 {
+		answer.Help = append(answer.Help, fmt.Sprintf("it may evict pods of lower priority, and would start then: %s; evicted: %s", with.Message, listed(with.Evicted)))
+	}
+	return nil
+}
+
+func lessOf(wish string) string {
+	if wish == tutti.UniformGPUsAnnotation {
+		return "with " + wish + `: "false"`
+	}
+	return "without " + wish
+}
+
+// without is the snapshot in which the group does not make this wish.
+func without(s *snapshot.Snapshot, group *unstructured.Unstructured, wish string) *snapshot.Snapshot {
+	easier := group.DeepCopy()
+	annotations := easier.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	delete(annotations, wish)
+	switch wish {
+	case tutti.UniformGPUsAnnotation:
+		annotations[wish] = "false"
+	case tutti.SliceTopologyAnnotation:
+		delete(annotations, tutti.SliceSizeAnnotation)
+	}
+	easier.SetAnnotations(annotations)
+	next := *s
+	next.Objects = slices.Clone(s.Objects)
+	for i, o := range next.Objects {
+		if o == group {
+			next.Objects[i] = easier
+		}
+	}
+	return &next
+}
+
+func schedulerOf(pod *unstructured.Unstructured) string {
+	name, _, _ := unstructured.NestedString(pod.Object, "spec", "schedulerName")
+	if name == "" {
+		return v1.DefaultSchedulerName
+	}
+	return name
+}
+
+// some lists a few names and counts the rest.
+func some(names []string) string {
+	const few = 3
+	if len(names) <= few {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
+}
+
+func listed(pods []types.NamespacedName) string {
+	names := make([]string, len(pods))
+	for i, pod := range pods {
+		names[i] = pod.String()
+	}
+	return some(names)
+}
+
+func keysOf(set map[string]bool) string {
+	var keys []string
+	for key := range set {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return strings.Join(keys, ", ")
+}
