@@ -116,7 +116,7 @@ func (w *world) startController(ctx context.Context, now func() time.Time, runni
 	if clients.PodGroups, err = podgroupclient.NewForConfig(w.config()); err != nil {
 		return fmt.Errorf("making a client for pod groups: %w", err)
 	}
-	controller, err := tfjob.New(clients, tfjob.Options{SchedulerName: tutti.SchedulerName, PodGroups: true},
+	controller, err := tfjob.New(clients, tfjob.Options{SchedulerName: tutti.SchedulerName, PodGroups: tfjob.CRDPodGroups},
 		&record.FakeRecorder{}, now)
 	if err != nil {
 		return fmt.Errorf("making the controller: %w", err)

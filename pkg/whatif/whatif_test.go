@@ -108,7 +108,7 @@ pod p gpus=9`), Target{Pod: in("p")}, Options{})
 }
 
 func TestATargetThatIsNotThere(t *testing.T) {
-	_, err := Run(t.Context(), sketch.Cluster(t, "node n1 r1 gpus=8"), Target{Gang: in("g")}, Options{})
+	_, err := Run(t.Context(), sketch.Cluster(t, "node n1 r1 gpus=8"), Target{Gang: in("g")}, Options{Now: time.Now})
 	if err == nil || !strings.Contains(err.Error(), "podgroup ns/g is not in the snapshot") {
 		t.Errorf("error %v", err)
 	}
