@@ -1,0 +1,157 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
+	tuttiapi "github.com/tutti-project/tutti/pkg/apis/tutti"
+	"github.com/tutti-project/tutti/pkg/whatif"
+)
+
+// plannedRounds is how many random jobs are planned and then created.
+const plannedRounds = 12
+
+// kubectl runs kubectl tutti in the scene's namespace and returns what it
+// prints, on both streams together if that is all that is looked at.
+func (s *scene) kubectl(args ...string) (stdout, stderr string, err error) {
+	s.t.Helper()
+	cmd := exec.CommandContext(s.t.Context(), filepath.Join("..", "..", "bin", "kubectl-tutti"),
+		append(args, "--kubeconfig", s.plane.Kubeconfig, "-n", s.namespace)...)
+	var out, complaints bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &complaints
+	err = cmd.Run()
+	return out.String(), complaints.String(), err
+}
+
+func (s *scene) says(want []string, args ...string) {
+	s.t.Helper()
+	stdout, stderr, err := s.kubectl(args...)
+	if err != nil {
+		s.t.Fatalf("kubectl tutti %s: %v\n%s", strings.Join(args, " "), err, stderr)
+	}
+	for _, text := range want {
+		if !strings.Contains(stdout, text) {
+			s.t.Errorf("kubectl tutti %s says\n%s\nwant %q", strings.Join(args, " "), stdout, text)
+		}
+	}
+}
+
+func (s *scene) manifest(job *kubeflowv1.TFJob) string {
+	s.t.Helper()
+	job = job.DeepCopy()
+	job.APIVersion, job.Kind = kubeflowv1.SchemeGroupVersion.String(), kubeflowv1.TFJobKind
+	data, err := yaml.Marshal(job)
+	must(s.t, err)
+	path := filepath.Join(s.t.TempDir(), "job.yaml")
+	must(s.t, os.WriteFile(path, data, 0o600))
+	return path
+}
+
+// TestPlanIsWhatTheSchedulerThenDoes: jobs of random sizes and wishes are
+// planned, then created, on a cluster that fills.
+func TestPlanIsWhatTheSchedulerThenDoes(t *testing.T) {
+	s := newScene(t, shared)
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range plannedRounds {
+		j := job(fmt.Sprintf("j%d", i), workers(int32(1+random.IntN(12)), int64(1+random.IntN(8))))
+		j = annotated(j, tuttiapi.ServicesAnnotation, tuttiapi.ServicesPerJob)
+		if random.IntN(2) == 0 {
+			j = annotated(j, tuttiapi.RequiredTopologyAnnotation, "rack")
+		}
+		stdout, stderr, err := s.kubectl("plan", "-f", s.manifest(j), "-o", "json")
+		if err != nil {
+			t.Fatalf("%v\n%s", err, stderr)
+		}
+		var outcomes []whatif.Outcome
+		if err := json.Unmarshal([]byte(stdout), &outcomes); err != nil || len(outcomes) != 1 {
+			t.Fatalf("%v in %s", err, stdout)
+		}
+		plan := outcomes[0]
+		must(t, s.createJob(t.Context(), j))
+		if !plan.Placed {
+			s.eventually(t.Context(), j.Name+" is refused as planned: "+plan.Message, s.refused(j.Name, len(plan.Pods), plan.Message))
+			continue
+		}
+		s.eventually(t.Context(), j.Name+" is bound as planned", s.bound(j.Name, len(plan.Pods)))
+		pods, err := s.plane.Pods(t.Context(), s.namespace, j.Name)
+		must(t, err)
+		planned, is := map[string]string{}, map[string]string{}
+		for _, pod := range plan.Pods {
+			planned[pod.Name] = pod.Node
+		}
+		for _, pod := range pods {
+			is[pod.Name] = pod.Spec.NodeName
+		}
+		if !maps.Equal(planned, is) {
+			t.Errorf("round %d: planned %v, is %v", i, planned, is)
+		}
+	}
+}
+
+func TestKubectlTuttiExplainsAWaitingJob(t *testing.T) {
+	s := newScene(t, shared)
+	large := annotated(job("large", workers(20, 8)), tuttiapi.RequiredTopologyAnnotation, "rack")
+	must(t, s.createJob(t.Context(), large))
+	s.eventually(t.Context(), "large is refused", s.refused("large", 20))
+	s.says([]string{"tfjob " + s.namespace + "/large waits", "because", "without tutti.dev/required-topology it would start"}, "why", "large")
+	s.says([]string{"podgroup " + s.namespace + "/large waits"}, "why", "podgroup/large")
+	s.says([]string{"pod " + s.namespace + "/large-worker-0 waits"}, "why", "pod", "large-worker-0")
+	s.says([]string{"the cluster", "rack", "LARGEST GANG OF 1-GPU PODS"}, "top")
+
+	file := filepath.Join(t.TempDir(), "cluster.yaml")
+	s.says(nil, "snapshot", "-f", file)
+	verdict, err := s.plane.Verdict(t.Context(), s.namespace, "large")
+	must(t, err)
+	s.says([]string{"wait", verdict.Message}, "replay", file)
+	s.says([]string{"without tutti.dev/required-topology it would start"}, "why", "large", "--from", file)
+	anonymous := filepath.Join(t.TempDir(), "anonymous.yaml")
+	s.says(nil, "snapshot", "--anonymize", "-f", anonymous)
+	data, err := os.ReadFile(anonymous)
+	must(t, err)
+	for _, name := range []string{s.namespace, "large", "n001"} {
+		if bytes.Contains(data, []byte(name)) {
+			t.Errorf("the anonymous snapshot holds %q", name)
+		}
+	}
+	s.says([]string{"wait"}, "replay", anonymous)
+}
+
+func TestKubectlTuttiOnWrongInput(t *testing.T) {
+	s := newScene(t, shared)
+	for _, tc := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"why"}, "give one name"},
+		{[]string{"why", "nobody"}, "there is no TFJob, PodGroup or Pod nobody in namespace " + s.namespace},
+		{[]string{"why", "deployment/x"}, `"deployment" is no kind that is scheduled here`},
+		{[]string{"plan"}, "give the manifests to plan with -f FILE"},
+		{[]string{"plan", "-f", "/no/such/file"}, "no such file"},
+		{[]string{"top", "--level", "row"}, "the levels that nodes of this cluster carry are"},
+		{[]string{"replay", "main_test.go"}, "this is no snapshot"},
+		{[]string{"top", "-o", "xml"}, "want json or yaml"},
+	} {
+		_, stderr, err := s.kubectl(tc.args...)
+		if err == nil || !strings.Contains(stderr, tc.want) {
+			t.Errorf("kubectl tutti %s: %v, says %q, want %q", strings.Join(tc.args, " "), err, stderr, tc.want)
+		}
+	}
+	bad := job("Bad_Name", workers(1, 1))
+	if _, stderr, err := s.kubectl("plan", "-f", s.manifest(bad)); err == nil || !strings.Contains(stderr, "the API server refuses TFJob Bad_Name") {
+		t.Errorf("%v: %s", err, stderr)
+	}
+}
