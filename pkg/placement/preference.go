@@ -39,6 +39,15 @@ type offer struct {
 	devices int64 // free, of all kinds
 }
 
+// unknownRanks are those of hosts with so many devices and nothing known of their
+// GPUs: a pass over all hosts spends most of its time on ranks.
+var unknownRanks = func() (ranks [65]int64) {
+	for devices := range ranks {
+		ranks[devices] = offer{devices: int64(devices)}.rank()
+	}
+	return ranks
+}()
+
 // rank is the preferences in one number: less is better.
 func (o offer) rank() int64 {
 	rank := int64(0)

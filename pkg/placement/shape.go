@@ -127,11 +127,13 @@ func (s *shape) slotsOn(free []int64, gpus HostGPUs) int64 {
 
 // rank compares hosts with equally many slots.
 func (s *shape) rank(gpus HostGPUs, devices int64) int64 {
-	o := offer{gpus: gpus, devices: devices}
-	if gpus.Model != nil {
-		o.size = int(s.request[gpus.Resource])
+	if gpus.Model == nil {
+		if devices < int64(len(unknownRanks)) {
+			return unknownRanks[devices]
+		}
+		return offer{devices: devices}.rank()
 	}
-	return o.rank()
+	return offer{gpus: gpus, devices: devices, size: int(s.request[gpus.Resource])}.rank()
 }
 
 // slotsIn is how many pods with the request fit into the free vector, or
