@@ -54,11 +54,16 @@ func (g Goal) Report(ratio float64) bool {
 }
 
 func (g Goal) line(ratio float64) string {
+	return fmt.Sprintf("RATIO %s %.3f %s", g.Name, ratio, g.Bound())
+}
+
+// Bound is what the goal allows: <=1.5.
+func (g Goal) Bound() string {
 	sign := "<="
 	if g.AtLeast {
 		sign = ">="
 	}
-	return fmt.Sprintf("RATIO %s %.3f %s%g", g.Name, ratio, sign, g.Limit)
+	return fmt.Sprintf("%s%g", sign, g.Limit)
 }
 
 // Contender is one of those that are compared. R is the result of one turn.

@@ -4,41 +4,14 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/tutti-project/tutti/test/bench"
 )
-
-// The section of the document that this command owns.
-const (
-	sectionBegin = "<!-- quality: written by make bench-quality -->\n"
-	sectionEnd   = "<!-- quality: end -->\n"
-)
-
-func rewriteSection(doc, text string) error {
-	old, err := os.ReadFile(doc)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	before, rest, found := strings.Cut(string(old), sectionBegin)
-	_, after, ended := strings.Cut(rest, sectionEnd)
-	switch {
-	case found && !ended:
-		return fmt.Errorf("%s: the section on quality has no end", doc)
-	case len(old) == 0:
-		before = "# Benchmarks\n\n"
-	case !found:
-		before += "\n"
-	}
-	return os.WriteFile(doc, []byte(before+sectionBegin+text+sectionEnd+after), 0o644)
-}
 
 func section(outcomes []outcome, seeds int, chart string) string {
 	var b strings.Builder
