@@ -16,7 +16,7 @@ import (
 	"github.com/tutti-project/tutti/pkg/topology"
 )
 
-// Read makes the object of a node whose GPUs are those of a file; all are free.
+// Read makes the object of a node whose GPUs are those of a file, without a status.
 func Read(path, node string) (*v1alpha1.NodeTopology, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -41,7 +41,6 @@ func Read(path, node string) (*v1alpha1.NodeTopology, error) {
 			object.Spec.Links = append(object.Spec.Links, link)
 		}
 	}
-	Report(object, time.Now(), nil)
 	return object, nil
 }
 

@@ -277,7 +277,7 @@ func (c *cluster) setEmpty(l line, names []string, text string, _ Boards) error 
 			}
 		}
 		if c.gpus != nil && c.gpus[h].Model != nil {
-			c.empty[h].GPUs = c.gpus[h].Model.All() & (1<<min(c.empty[h].Free[gpu], 32) - 1)
+			c.empty[h].GPUs = c.gpus[h].Model.All() & (1<<min(max(0, c.empty[h].Free[gpu]), 32) - 1)
 		}
 	}
 	return nil
