@@ -99,7 +99,7 @@ func distrust(node *v1.Node, object *v1alpha1.NodeTopology, now time.Time) strin
 }
 
 // lost is how many GPUs are so ill that nothing is known of them but that they are there.
-func (b board) lost(object *v1alpha1.NodeTopology) int {
+func (b knownGPUs) lost(object *v1alpha1.NodeTopology) int {
 	n := 0
 	for _, u := range object.Status.Unhealthy {
 		if !slices.ContainsFunc(object.Spec.GPUs, func(gpu v1alpha1.GPU) bool { return gpu.UUID == u.UUID }) {
@@ -112,7 +112,7 @@ func (b board) lost(object *v1alpha1.NodeTopology) int {
 // state is which of the board's GPUs can be free. Pods that the kubelet had not
 // admitted when the agent looked take any of those that it found free; where the
 // agent's pods are not those known here, any that is healthy can be free.
-func (b board) state(info fwk.NodeInfo, status *v1alpha1.NodeTopologyStatus) (nodeGPUs, error) {
+func (b knownGPUs) state(info fwk.NodeInfo, status *v1alpha1.NodeTopologyStatus) (nodeGPUs, error) {
 	g := nodeGPUs{model: b.model, healthy: b.model.All(), counted: true}
 	sick := topology.Set(0)
 	for _, u := range status.Unhealthy {

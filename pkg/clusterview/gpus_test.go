@@ -146,7 +146,7 @@ func TestUnknownGPUsAreNeitherNoneNorLinked(t *testing.T) {
 		"free ones that it does not have": {func(object *v1alpha1.NodeTopology, _ *v1.Node) { object.Status.Free[0] = "GPU-x" },
 			"its NodeTopology calls GPU-x free, which is no whole GPU of it"},
 		"one that is listed twice": {func(object *v1alpha1.NodeTopology, _ *v1.Node) { object.Spec.GPUs[1].UUID = object.Spec.GPUs[0].UUID },
-			"its NodeTopology lists a GPU twice"},
+			"its NodeTopology cannot be used: it lists a GPU twice"},
 		"ill ones offered of which nothing is known": {func(object *v1alpha1.NodeTopology, node *v1.Node) {
 			lost(object, node)
 			node.Status.Allocatable[gpuResource] = resource.MustParse("9")
