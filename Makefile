@@ -109,6 +109,11 @@ test-unit: ## Run the unit tests, the pure packages first.
 	go test -shuffle=on $(PURE)
 	go test -shuffle=on $$(go list ./... | grep -v /tutti/test/)
 	cd hack/tools && go test ./versions ./image ./runcfit
+	$(MAKE) test-driver
+
+.PHONY: test-driver
+test-driver: ## Test what asks the NVIDIA driver, with a mock of its binding and a stub of its library (needs gcc).
+	CGO_ENABLED=1 go test -tags=netgo,osusergo ./pkg/discovery/nvml ./cmd/tutti-agent
 
 .PHONY: test-integration
 test-integration: tools build ## Run the integration tests on a real control plane.

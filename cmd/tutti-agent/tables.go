@@ -19,10 +19,11 @@ import (
 
 // printTables prints the matrix, the GPUs one by one, and what else there is to say.
 func printTables(out io.Writer, node string, report agent.Report, answers []agent.Answer) {
-	fmt.Fprintf(out, "%s: %d GPUs\n\n", node, len(report.Spec.GPUs))
+	fmt.Fprintf(out, "%s: GPUs: %d\n\n", node, len(report.Spec.GPUs))
 	printMatrix(out, report.Spec)
 	fmt.Fprintln(out)
 	printGPUs(out, report)
+	printLinkSets(out, report.Spec)
 	if f := report.Spec.Fabric; f != nil {
 		fmt.Fprintf(out, "\nNVLink reaches other nodes of the fabric %s, clique %d.\n", f.ClusterUUID, f.CliqueID)
 	}

@@ -7,6 +7,8 @@ package nvml
 
 import (
 	"encoding/binary"
+	"slices"
+	"sync"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
@@ -25,15 +27,55 @@ func Open(path string) (Library, error) {
 }
 
 // library asks NVIDIA's binding. To call a function that the loaded library lacks ends the process,
-// so each that came after driver 418 is looked up first.
+// so each is looked up first.
 type library struct {
 	nvml   nvml.Interface
 	events nvml.EventSet
+
+	mu    sync.Mutex
+	found map[string]bool // symbols looked up
 }
 
-func (l *library) has(symbol string) bool { return l.nvml.Extensions().LookupSymbol(symbol) == nil }
+// negotiated are the functions of which the binding takes the newest version that the library has.
+var negotiated = []string{
+	"nvmlDeviceGetCount", "nvmlDeviceGetHandleByIndex", "nvmlDeviceGetPciInfo", "nvmlDeviceGetNvLinkRemotePciInfo", "nvmlEventSetWait",
+}
 
-func (l *library) Init() Return { return Return(l.nvml.Init()) }
+// has tells whether the loaded library has a function, of these in any version.
+func (l *library) has(symbol string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	found, looked := l.found[symbol]
+	if !looked {
+		found = l.nvml.Extensions().LookupSymbol(symbol) == nil
+		if slices.Contains(negotiated, symbol) {
+			found = found || l.nvml.Extensions().LookupSymbol(symbol+"_v2") == nil || l.nvml.Extensions().LookupSymbol(symbol+"_v3") == nil
+		}
+		if l.found == nil {
+			l.found = map[string]bool{}
+		}
+		l.found[symbol] = found
+	}
+	return found
+}
+
+// required are the functions without which no GPU can be named.
+var required = []string{
+	"nvmlSystemGetDriverVersion", "nvmlDeviceGetCount", "nvmlDeviceGetHandleByIndex", "nvmlDeviceGetUUID", "nvmlDeviceGetName",
+}
+
+func (l *library) Init() Return {
+	ret := l.nvml.Init()
+	if ret != nvml.SUCCESS {
+		return Return(ret)
+	}
+	for _, symbol := range required {
+		if !l.has(symbol) {
+			return FunctionNotFound
+		}
+	}
+	return Success
+}
 
 func (l *library) Shutdown() { _ = l.nvml.Shutdown() }
 
@@ -77,6 +119,11 @@ func (l *library) NextEvent(devices []Device) (Event, Return) {
 
 // register asks for the events that each device has.
 func (l *library) register(devices []Device) nvml.Return {
+	for _, symbol := range []string{"nvmlEventSetCreate", "nvmlEventSetWait", "nvmlEventSetFree", "nvmlDeviceRegisterEvents", "nvmlDeviceGetSupportedEventTypes"} {
+		if !l.has(symbol) {
+			return nvml.ERROR_NOT_SUPPORTED
+		}
+	}
 	events, ret := l.nvml.EventSetCreate()
 	if ret != nvml.SUCCESS {
 		return ret
@@ -116,6 +163,9 @@ func (d *device) Name() (string, Return) {
 }
 
 func (d *device) BusID() (string, Return) {
+	if !d.library.has("nvmlDeviceGetPciInfo") {
+		return "", NotSupported
+	}
 	info, ret := d.nvml.GetPciInfo()
 	return text(info.BusId[:]), Return(ret)
 }
@@ -133,16 +183,25 @@ func text(chars []int8) string {
 }
 
 func (d *device) Minor() (int, Return) {
+	if !d.library.has("nvmlDeviceGetMinorNumber") {
+		return 0, NotSupported
+	}
 	minor, ret := d.nvml.GetMinorNumber()
 	return minor, Return(ret)
 }
 
 func (d *device) MemoryBytes() (uint64, Return) {
+	if !d.library.has("nvmlDeviceGetMemoryInfo") {
+		return 0, NotSupported
+	}
 	memory, ret := d.nvml.GetMemoryInfo()
 	return memory.Total, Return(ret)
 }
 
 func (d *device) Major() (int, Return) {
+	if !d.library.has("nvmlDeviceGetCudaComputeCapability") {
+		return 0, NotSupported
+	}
 	major, _, ret := d.nvml.GetCudaComputeCapability()
 	return major, Return(ret)
 }
@@ -168,11 +227,17 @@ func (d *device) Ancestor(other Device) (Ancestor, Return) {
 	if !ok {
 		return 0, InvalidArgument
 	}
+	if !d.library.has("nvmlDeviceGetTopologyCommonAncestor") {
+		return 0, NotSupported
+	}
 	level, ret := d.nvml.GetTopologyCommonAncestor(own.nvml)
 	return Ancestor(level), Return(ret)
 }
 
 func (d *device) LinkCarriesP2P(link int) (bool, Return) {
+	if !d.library.has("nvmlDeviceGetNvLinkCapability") {
+		return false, NotSupported
+	}
 	can, ret := d.nvml.GetNvLinkCapability(link, nvml.NVLINK_CAP_P2P_SUPPORTED)
 	return can != 0, Return(ret)
 }
@@ -183,11 +248,17 @@ func (d *device) LinkState(link int) (LinkState, Return) {
 }
 
 func (d *device) LinkUp(link int) (bool, Return) {
+	if !d.library.has("nvmlDeviceGetNvLinkState") {
+		return false, NotSupported
+	}
 	state, ret := d.nvml.GetNvLinkState(link)
 	return state == nvml.FEATURE_ENABLED, Return(ret)
 }
 
 func (d *device) LinkRemoteBusID(link int) (string, Return) {
+	if !d.library.has("nvmlDeviceGetNvLinkRemotePciInfo") {
+		return "", NotSupported
+	}
 	info, ret := d.nvml.GetNvLinkRemotePciInfo(link)
 	return text(info.BusId[:]), Return(ret)
 }
@@ -201,6 +272,9 @@ func (d *device) LinkRemoteType(link int) (RemoteType, Return) {
 }
 
 func (d *device) LinkVersion(link int) (uint32, Return) {
+	if !d.library.has("nvmlDeviceGetNvLinkVersion") {
+		return 0, NotSupported
+	}
 	version, ret := d.nvml.GetNvLinkVersion(link)
 	return version, Return(ret)
 }
@@ -233,11 +307,17 @@ func (d *device) RowRemapFailed() (bool, Return) {
 }
 
 func (d *device) RetiredPagesPending() (bool, Return) {
+	if !d.library.has("nvmlDeviceGetRetiredPagesPendingStatus") {
+		return false, NotSupported
+	}
 	pending, ret := d.nvml.GetRetiredPagesPendingStatus()
 	return pending == nvml.FEATURE_ENABLED, Return(ret)
 }
 
 func (d *device) UncorrectedErrors() (uint64, Return) {
+	if !d.library.has("nvmlDeviceGetTotalEccErrors") {
+		return 0, NotSupported
+	}
 	n, ret := d.nvml.GetTotalEccErrors(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.VOLATILE_ECC)
 	return n, Return(ret)
 }
