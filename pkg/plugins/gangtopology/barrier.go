@@ -13,6 +13,8 @@ import (
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/tutti-project/tutti/pkg/topology"
 )
 
 // barrierTimeout bounds how long reserved members wait for the rest. The whole
@@ -33,7 +35,8 @@ type round struct {
 	group  *schedulingv1beta1.PodGroup
 	domain string
 	count  tally
-	start  *start // nil if a part of the gang ran before
+	start  *start            // nil if a part of the gang ran before
+	links  []topology.Demand // [role]
 
 	mu      sync.Mutex
 	missing []int // [role] reservations until the minimum
@@ -66,6 +69,7 @@ func (p *Plugin) newRound(g gathered, domain string, placed map[types.UID]pin) *
 	r.count = tally{placed: len(placed), running: g.running, all: g.running}
 	for i, role := range g.problem.Roles {
 		r.missing[i] = role.Minimum
+		r.links = append(r.links, role.Link)
 		r.count.all += role.Pods
 	}
 	return r
@@ -123,7 +127,7 @@ func (p *Plugin) PreBindPreFlight(_ context.Context, state fwk.CycleState, _ *v1
 }
 
 // PreBind implements fwk.PreBindPlugin: the second barrier.
-func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ string) *fwk.Status {
+func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	pinned := pinOf(state)
 	if pinned == nil {
 		return nil
@@ -140,6 +144,7 @@ func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	if r.state == roundAborted {
 		return fwk.NewStatus(fwk.Unschedulable, "another pod of the gang could not be made ready to bind")
 	}
+	p.promises.make(node, pod, r.links[pinned.role])
 	return nil
 }
 

@@ -55,11 +55,13 @@ func (p *Plugin) watchTopologies(informer cache.SharedIndexInformer) (*clustervi
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
 			known.Set(obj.(*v1alpha1.NodeTopology))
+			p.promises.compare(obj.(*v1alpha1.NodeTopology))
 			p.linked.changed()
 		},
 		UpdateFunc: func(old, obj any) {
 			was, is := old.(*v1alpha1.NodeTopology), obj.(*v1alpha1.NodeTopology)
 			known.Set(is)
+			p.promises.compare(is)
 			switch {
 			case moreHealthy(was, is):
 				p.gate.changed()

@@ -52,11 +52,20 @@ var (
 		Help:           "Pods that the scheduler decided to evict, by who needed the room (gang, pod) and what they were (gang, spare, pod).",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"preemptor", "victim"})
+
+	linkPromises = metrics.NewCounterVec(&metrics.CounterOpts{
+		Name:           "tutti_link_promises_total",
+		Help:           "Pods that were promised links between their GPUs, by what the kubelet then gave them, as the node's agent says (kept, broken).",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"result"})
 )
 
 var registerMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(planSeconds, attempts, waitSeconds, gangLevels, gangDomains, evictedPods)
+	legacyregistry.MustRegister(planSeconds, attempts, waitSeconds, gangLevels, gangDomains, evictedPods, linkPromises)
 	legacyregistry.CustomMustRegister(scraped)
+	for _, result := range []string{promiseKept, promiseBroken} {
+		linkPromises.WithLabelValues(result) // at zero from the start
+	}
 })
 
 // outcome of an attempt.

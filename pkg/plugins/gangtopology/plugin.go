@@ -50,6 +50,8 @@ type Plugin struct {
 	budgets policylisters.PodDisruptionBudgetLister
 	linked  *linked
 	meter   *meter
+	// promises to pods whose GPUs are not known yet.
+	promises *promises
 	// whatIf is the plan that the engine plays through for PodGroupPostFilter.
 	whatIf *plan
 }
@@ -100,12 +102,16 @@ func Factory(verdict Verdict, events record.EventRecorder, topologies cache.Shar
 		}
 		p.rooms = newRooms(whole, p.gate.clock)
 		p.linked = &linked{gate: p.gate}
+		p.promises = newPromises(events, p.gate.clock)
 		if topologies != nil {
 			known, err := p.watchTopologies(topologies)
 			if err != nil {
 				return nil, err
 			}
 			p.builder.Follow(known, p.gate.clock.Now)
+			if err := p.promises.watch(handle.SharedInformerFactory().Core().V1().Pods().Informer()); err != nil {
+				return nil, err
+			}
 		}
 		if err := p.watch(handle.SharedInformerFactory().Core().V1().Pods().Informer()); err != nil {
 			return nil, err
