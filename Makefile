@@ -146,8 +146,8 @@ bin/e2e.test:
 	@go test -c -o $@ ./test/e2e
 
 .PHONY: fuzz
-fuzz: ## Fuzz every fuzz target of the pure packages, one after the other (FUZZTIME: of each, 1m).
-	@for package in $$(go list $(PURE)); do \
+fuzz: ## Fuzz every fuzz target, one after the other (FUZZTIME: of each, 1m).
+	@for package in $$(go list $(PURE) ./pkg/controller/...); do \
 		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
 			go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(or $(FUZZTIME),1m) $$package; \
 		done; \
@@ -168,7 +168,7 @@ bench-quality: ## Simulate months of a trace under several policies; writes docs
 	@exec bin/bench-quality
 
 .PHONY: bench-controller
-bench-controller: tools build ## Measure a job of 500 beside a create-only loop, and what 5,000 finished jobs cost.
+bench-controller: tools build ## Measure a job of 500 and 400 jobs of 10 beside loops that only create, and what 5,000 finished jobs cost.
 	@hack/tools/build.sh . bin/bench-controller ./test/controllerbench
 	@exec bin/bench-controller
 

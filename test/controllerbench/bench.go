@@ -110,17 +110,21 @@ func (s *stage) controller(ctx context.Context, namespace string, annotations ma
 		return 0, err
 	}
 	took := bench.Took(time.Since(began))
-	list, err := s.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: kubeflowv1.JobNameLabel + "=" + jobName})
+	return took, s.remember(ctx, namespace, metav1.ListOptions{LabelSelector: kubeflowv1.JobNameLabel + "=" + jobName})
+}
+
+// remember keeps pods and services for the loop to create again.
+func (s *stage) remember(ctx context.Context, namespace string, of metav1.ListOptions) error {
+	pods, err := s.client.CoreV1().Pods(namespace).List(ctx, of)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	s.pods = list.Items
-	services, err := s.client.CoreV1().Services(namespace).List(ctx, metav1.ListOptions{LabelSelector: kubeflowv1.JobNameLabel + "=" + jobName})
+	services, err := s.client.CoreV1().Services(namespace).List(ctx, of)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	s.services = services.Items
-	return took, nil
+	s.pods, s.services = pods.Items, services.Items
+	return nil
 }
 
 // createBoth creates the services of the last job and then its pods, as the

@@ -38,7 +38,7 @@ func FuzzStoredJob(f *testing.F) {
 		if job == nil {
 			return // no API server would store it
 		}
-		w := newWorld(t)
+		w := newWorldOf(t, anyKind(seed))
 		w.put(resJobs, job)
 		if !w.rests() {
 			t.Fatalf("no rest; conditions %v, last writes %v, job:\n%s", describe(w.job().Status), last10(w.writes), text(t, job))

@@ -60,7 +60,8 @@ const (
 
 // SchedulingPolicy says how a job's gang is scheduled.
 type SchedulingPolicy struct {
-	// MinAvailable is how many pods must be placed for any to start. Default: all of them.
+	// MinAvailable is how many pods must be placed for any to start. Default: all of them. Of fewer,
+	// the PodGroup's annotation tutti.dev/role-minimums says how many each role has at least.
 	// +kubebuilder:validation:Minimum=1
 	// +optional
 	MinAvailable *int32 `json:"minAvailable,omitempty"`
@@ -74,11 +75,14 @@ type SchedulingPolicy struct {
 	// +optional
 	MinResources *map[corev1.ResourceName]resource.Quantity `json:"minResources,omitempty"`
 
-	// PriorityClass is the gang's priority for schedulers that do not take it from the pods.
+	// PriorityClass is the priority class of pods whose template names none. All pods of a job have
+	// one class.
 	// +optional
 	PriorityClass string `json:"priorityClass,omitempty"`
 
-	// ScheduleTimeoutSeconds is how long the gang may wait with room held for some of its pods.
+	// ScheduleTimeoutSeconds is how long the gang may wait for its place before its verdict says that
+	// it has waited too long, and other gangs of its priority go first. It ends no job:
+	// activeDeadlineSeconds does. Default: never.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	ScheduleTimeoutSeconds *int32 `json:"scheduleTimeoutSeconds,omitempty"`
