@@ -4,7 +4,9 @@
 package tfjob
 
 import (
+	"cmp"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -76,9 +78,10 @@ func possibleMembers(counts []roleCount) int32 {
 	return int32(n)
 }
 
-// minResources is what the first members need together, roles in order. All members have one priority class, so that is an order
-// by priority too; and it is the same in every reconcile.
+// minResources is what the first members need together, in the order in which the job needs its roles.
 func minResources(roles []role, members int32) corev1.ResourceList {
+	roles = slices.Clone(roles)
+	slices.SortFunc(roles, func(a, b role) int { return cmp.Compare(slices.Index(needed, a.kind), slices.Index(needed, b.kind)) })
 	sum := corev1.ResourceList{}
 	for i := range roles {
 		n := min(int(members), roles[i].replicas)

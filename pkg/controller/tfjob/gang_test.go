@@ -53,8 +53,10 @@ func TestMinResources(t *testing.T) {
 		"nothing is asked for":              {makeJob(replicas(worker, 3)), nil},
 		"all members":                       {psAndWorkers(), quantities("cpu", "13")},
 		"L10 the first two, roles in order": {psAndWorkers(scheduling(kubeflowv1.SchedulingPolicy{MinAvailable: ptr.To[int32](2)})), quantities("cpu", "5")},
-		"the user's word":                   {psAndWorkers(scheduling(kubeflowv1.SchedulingPolicy{MinResources: &users})), quantities("cpu", "2")},
-		"no more than there are":            {psAndWorkers(scheduling(kubeflowv1.SchedulingPolicy{MinAvailable: ptr.To[int32](99)})), quantities("cpu", "13")},
+		"the evaluator last": {makeJob(replicas(evaluator, 1), replicas(worker, 2), inTemplate(evaluator, requesting("cpu", "1")),
+			inTemplate(worker, requesting("cpu", "4")), scheduling(kubeflowv1.SchedulingPolicy{MinAvailable: ptr.To[int32](2)})), quantities("cpu", "8")},
+		"the user's word":        {psAndWorkers(scheduling(kubeflowv1.SchedulingPolicy{MinResources: &users})), quantities("cpu", "2")},
+		"no more than there are": {psAndWorkers(scheduling(kubeflowv1.SchedulingPolicy{MinAvailable: ptr.To[int32](99)})), quantities("cpu", "13")},
 		"a limit stands for a request, per resource": {makeJob(replicas(worker, 2), inTemplate(worker, func(pod *corev1.PodSpec) {
 			pod.Containers[0].Resources = corev1.ResourceRequirements{Requests: quantities("cpu", "1"), Limits: quantities("cpu", "2", "nvidia.com/gpu", "8")}
 		})), quantities("cpu", "2", "nvidia.com/gpu", "16")},
