@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	schedulingv1beta1 "k8s.io/client-go/kubernetes/typed/scheduling/v1beta1"
@@ -21,26 +22,38 @@ import (
 
 // TestJobsAreNativeGangsWhereTheAPIServerHasThem: with --pod-group-api=auto, on
 // an API server with PodGroups of its own, a job's gang is one of those, from
-// its creation over a suspension to its end.
+// its creation over a suspension to its end. Both Tutti's scheduler and
+// Kubernetes' place it.
 func TestJobsAreNativeGangsWhereTheAPIServerHasThem(t *testing.T) {
 	plane, err := controlplane.Start(t.Context(), controlplane.Options{
-		Dir: t.TempDir(),
-		APIServerArgs: []string{
-			"--feature-gates=GenericWorkload=true",
-			"--runtime-config=scheduling.k8s.io/v1beta1=true",
-		},
+		Dir:                   t.TempDir(),
+		APIServerArgs:         nativeAPI,
 		ControllerManagerArgs: []string{"--feature-gates=GenericWorkload=true"},
 		Components:            []string{"native-pod-groups"},
 	})
 	must(t, err)
 	t.Cleanup(plane.Stop)
 	must(t, plane.CreateNodes(t.Context(), controlplane.Small))
+	_, err = plane.StartScheduler()
+	must(t, err)
 	_, err = plane.StartKubeScheduler("--feature-gates=GenericWorkload=true")
 	must(t, err)
-	_, err = plane.StartController("--pod-group-api=auto", "--scheduler-name=default-scheduler")
+	_, err = plane.StartController("--pod-group-api=auto")
 	must(t, err)
+	for _, scheduler := range []string{tuttiapi.SchedulerName, corev1.DefaultSchedulerName} {
+		t.Run(scheduler, func(t *testing.T) { jobIsANativeGang(t, plane, scheduler) })
+	}
+}
+
+func jobIsANativeGang(t *testing.T, plane *controlplane.ControlPlane, scheduler string) {
 	s := newScene(t, plane)
-	train := job("train", ps(2), workers(6, 8))
+	ofScheduler := func(j *kubeflowv1.TFJob) *kubeflowv1.TFJob {
+		for _, r := range j.Spec.TFReplicaSpecs {
+			r.Template.Spec.SchedulerName = scheduler
+		}
+		return j
+	}
+	train := annotated(ofScheduler(job("train", ps(2), workers(6, 8))), tuttiapi.RequiredTopologyAnnotation, "rack")
 	train.Spec.RunPolicy.SchedulingPolicy = &kubeflowv1.SchedulingPolicy{MinAvailable: new(int32(7))}
 	suspend := func(is bool) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -53,6 +66,12 @@ func TestJobsAreNativeGangsWhereTheAPIServerHasThem(t *testing.T) {
 			do:    func(ctx context.Context) error { return s.createJob(ctx, train) },
 			check: all(s.bound("train", 8), s.running("train", 8), s.nativeMembers("train", 8)),
 		},
+		{name: "in one rack, if Tutti places it", check: func(ctx context.Context) error {
+			if scheduler != tuttiapi.SchedulerName {
+				return nil
+			}
+			return s.racks("train", 1)(ctx)
+		}},
 		{name: "its group", check: s.nativeGang("train", 7, "ps=2,worker=5")},
 		{
 			name: "all are needed",
@@ -76,7 +95,7 @@ func TestJobsAreNativeGangsWhereTheAPIServerHasThem(t *testing.T) {
 		{
 			name: "a short one ends, and its group goes",
 			do: func(ctx context.Context) error {
-				short := job("short", workers(2, 1))
+				short := ofScheduler(job("short", workers(2, 1)))
 				short.Spec.TFReplicaSpecs[kubeflowv1.TFJobReplicaTypeWorker].Template.Annotations = map[string]string{"demo.tutti.dev/run-for": "100ms"}
 				return s.createJob(ctx, short)
 			},

@@ -18,7 +18,7 @@ func TestTheTableOfCasesNamesTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := regexp.MustCompile(`(Test\w+) \(([\w/]+)\)`).FindAllStringSubmatch(string(text), -1)
+	named := regexp.MustCompile(`((?:Test|Fuzz)\w+) \(([\w/]+)\)`).FindAllStringSubmatch(string(text), -1)
 	if len(named) < 60 {
 		t.Fatalf("the table names %d tests", len(named))
 	}

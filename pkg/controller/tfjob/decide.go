@@ -57,6 +57,8 @@ func (p *plan) isIdle() bool {
 // decide is the whole of the controller's judgement. It is pure.
 func decide(v *view, options Options, now time.Time) *plan {
 	p := &plan{status: *v.stored.Status.DeepCopy()}
+	// A schema that is not ours may let null through.
+	maps.DeleteFunc(p.status.ReplicaStatuses, func(_ kubeflowv1.ReplicaType, rs *kubeflowv1.ReplicaStatus) bool { return rs == nil })
 	findOverdue(p, v, options, now)
 	if len(v.open) > 0 || len(v.foreign) > 0 {
 		p.lookAgain(now.Add(ledgerTerm), now)
