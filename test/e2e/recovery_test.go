@@ -51,6 +51,7 @@ func TestRecovery(t *testing.T) {
 		"worker-killed": {"parameter-server", "worker-0", killed("worker-1"), "worker-1"},
 		"chief-killed":  {"parameter-server", "worker-0", killed("worker-0"), "worker-0"},
 		"server-killed": {"parameter-server", "worker-0", killed("ps-0"), "worker-0"},
+		"strategy":      {"parameter-server-strategy", "chief-0", killed("ps-0"), "chief-0"},
 		"peer-killed":   {"all-reduce", "worker-0", killed("worker-1"), "worker-0"},
 		"pod-evicted":   {"parameter-server", "worker-0", evicted("worker-1"), "worker-1"},
 		"pod-deleted":   {"all-reduce", "worker-0", deleted("worker-0"), "worker-0"},
@@ -118,7 +119,7 @@ func evicted(replica string) func(*scene, string) {
 	return func(s *scene, job string) {
 		s.t.Helper()
 		must(s.t, s.client.PolicyV1().Evictions(s.namespace).Evict(s.t.Context(),
-			&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: job + "-" + replica}, DeleteOptions: &metav1.DeleteOptions{GracePeriodSeconds: new(int64(2))}}))
+			&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: job + "-" + replica}, DeleteOptions: &metav1.DeleteOptions{GracePeriodSeconds: new(int64(2))}}))
 	}
 }
 
