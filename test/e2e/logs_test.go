@@ -79,18 +79,13 @@ func (l *logs) keep(ctx context.Context, pod *corev1.Pod, id string, restarts in
 	})
 }
 
-// read copies one container's output from its beginning. It is to be called
-// again when the connection has ended before the container has.
+// read copies one container's output, from where the file ends. It is to be
+// called again when the connection has ended before the container has.
 func (l *logs) read(ctx context.Context, pod *corev1.Pod, id, path string, options corev1.PodLogOptions) (again bool) {
 	stream, err := l.source.GetLogs(pod.Name, &options).Stream(ctx)
 	if err == nil {
 		defer stream.Close()
-		file, err := os.Create(path)
-		if err != nil {
-			return false
-		}
-		defer file.Close()
-		if _, err = io.Copy(file, stream); err == nil && options.Previous {
+		if err = appendRest(path, stream); err == nil && options.Previous {
 			return false
 		}
 	}
@@ -104,6 +99,24 @@ func (l *logs) read(ctx context.Context, pod *corev1.Pod, id, path string, optio
 		}
 	}
 	return false
+}
+
+// appendRest leaves out of a stream what the file has already.
+func appendRest(path string, stream io.Reader) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	if _, err := io.CopyN(io.Discard, stream, info.Size()); err != nil {
+		return err
+	}
+	_, err = io.Copy(file, stream)
+	return err
 }
 
 // printed returns the captures of every match in the output of a pod's
