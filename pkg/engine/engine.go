@@ -7,6 +7,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -43,7 +45,7 @@ const statusWriters = 4
 // projection's own informers; the engine's start when it runs. SetGates comes
 // first in the process.
 func New(ctx context.Context, config *schedulerserverconfig.Config, opts ...scheduler.Option) (*schedulerserverconfig.CompletedConfig, *scheduler.Scheduler, error) {
-	if err := checkServed(ctx, config.Client.Discovery()); err != nil {
+	if err := waitServed(ctx, config.Client.Discovery(), servedWithin); err != nil {
 		return nil, nil, err
 	}
 	gangSchedulers, err := completeProfiles(config.ComponentConfig.Profiles)
@@ -85,6 +87,25 @@ func newRecorder(ctx context.Context, client kubernetes.Interface) record.EventR
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events(metav1.NamespaceAll)})
 	return broadcaster.NewRecorder(scheme.Scheme, v1.EventSource{Component: tutti.SchedulerName})
+}
+
+// servedWithin: an API server that was started together with this program, and
+// definitions that were applied with it, take a moment. It is shorter than what
+// the liveness probe allows.
+const servedWithin = 30 * time.Second
+
+// waitServed checks until the API server has what is needed, or returns what
+// was missing to the last.
+func waitServed(ctx context.Context, client discovery.DiscoveryInterface, limit time.Duration) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, limit/60, limit, true, func(ctx context.Context) (bool, error) {
+		last = checkServed(ctx, client)
+		return last == nil, nil
+	})
+	if err != nil {
+		return cmp.Or(last, err)
+	}
+	return nil
 }
 
 // checkServed asks the API server what it has.
