@@ -154,7 +154,12 @@ fuzz: ## Fuzz every fuzz target, one after the other (FUZZTIME: of each, 1m).
 	done
 
 .PHONY: bench
-bench: ## Run the benchmarks of the pure packages.
+bench: tools build ## Measure gangs on 5,000 nodes beside kube-scheduler and a bind-only loop, some 40 minutes (BENCH: flags).
+	@hack/tools/build.sh . bin/bench-gang ./test/gangbench
+	@exec bin/bench-gang $(BENCH)
+
+.PHONY: bench-go
+bench-go: ## Run the Go benchmarks of the pure packages.
 	go test -run '^$$' -bench . -benchmem $(PURE)
 
 .PHONY: bench-planner
@@ -171,11 +176,6 @@ bench-quality: ## Simulate months of a trace under several policies; writes docs
 bench-controller: tools build ## Measure a job of 500 and 400 jobs of 10 beside loops that only create, and what 5,000 finished jobs cost.
 	@hack/tools/build.sh . bin/bench-controller ./test/controllerbench
 	@exec bin/bench-controller
-
-.PHONY: bench-gang
-bench-gang: tools build ## Measure a gang of 1,000 on 5,000 nodes beside kube-scheduler and a bind-only loop.
-	@hack/tools/build.sh . bin/bench-gang ./test/gangbench
-	@exec bin/bench-gang
 
 .PHONY: verify
 verify: tools ## Check that generated code, go.mod files and formatting are up to date; vet and lint.

@@ -16,14 +16,11 @@ import (
 	"github.com/tutti-project/tutti/pkg/topology"
 )
 
-// ConstraintOf reads a PodGroup's annotations. An unknown level is an error
-// that names the key, the value and what is allowed: the gang must not be
-// placed as if nothing had been asked.
-func ConstraintOf(tree *topology.Tree, annotations map[string]string) (placement.Constraint, error) {
+// ConstraintOf reads what is asked of a gang. An unknown level is an error that
+// names the key, the value and what is allowed: the gang must not be placed as if
+// nothing had been asked.
+func ConstraintOf(tree *topology.Tree, wishes Wishes) (placement.Constraint, error) {
 	var constraint placement.Constraint
-	if err := known(annotations); err != nil {
-		return constraint, err
-	}
 	for _, wish := range []struct {
 		key   string
 		level *int
@@ -31,21 +28,21 @@ func ConstraintOf(tree *topology.Tree, annotations map[string]string) (placement
 		{tutti.RequiredTopologyAnnotation, &constraint.Required},
 		{tutti.PreferredTopologyAnnotation, &constraint.Preferred},
 	} {
-		value, asked := annotations[wish.key]
+		value, asked := wishes.of(wish.key)
 		if !asked {
 			continue
 		}
 		level, ok := tree.LevelIndex(value)
 		if !ok {
-			return placement.Constraint{}, unknownLevel(tree, wish.key, value)
+			return placement.Constraint{}, unknownLevel(tree, wishes.in(wish.key), value)
 		}
 		*wish.level = level
 	}
 	if labels, carried := tree.NodeLabels(constraint.Required); !carried {
-		return placement.Constraint{}, fmt.Errorf("annotation %s: no node of this cluster carries the level %q, so no domain of it can hold the gang; its labels are %s",
-			tutti.RequiredTopologyAnnotation, annotations[tutti.RequiredTopologyAnnotation], strings.Join(labels, ", "))
+		return placement.Constraint{}, fmt.Errorf("%s: no node of this cluster carries the level %q, so no domain of it can hold the gang; its labels are %s",
+			wishes.in(tutti.RequiredTopologyAnnotation), wishes[tutti.RequiredTopologyAnnotation].value, strings.Join(labels, ", "))
 	}
-	return constraint, sliceInto(&constraint, tree, annotations)
+	return constraint, sliceInto(&constraint, tree, wishes)
 }
 
 // UniformOf reads whether all pods of a role that asks for devices must have the
@@ -62,33 +59,34 @@ func UniformOf(annotations map[string]string) (bool, error) {
 }
 
 // sliceInto reads the two annotations that only mean something together.
-func sliceInto(constraint *placement.Constraint, tree *topology.Tree, annotations map[string]string) error {
-	size, sized := annotations[tutti.SliceSizeAnnotation]
-	name, named := annotations[tutti.SliceTopologyAnnotation]
+func sliceInto(constraint *placement.Constraint, tree *topology.Tree, wishes Wishes) error {
+	size, sized := wishes.of(tutti.SliceSizeAnnotation)
+	name, named := wishes.of(tutti.SliceTopologyAnnotation)
+	sizeIn, nameIn := wishes.in(tutti.SliceSizeAnnotation), wishes.in(tutti.SliceTopologyAnnotation)
 	switch {
 	case !sized && !named:
 		return nil
 	case !sized:
-		return fmt.Errorf("annotation %s: %q is given without %s, the number of ranks of a slice", tutti.SliceTopologyAnnotation, name, tutti.SliceSizeAnnotation)
+		return fmt.Errorf("%s: %q is given without %s, the number of ranks of a slice", nameIn, name, tutti.SliceSizeAnnotation)
 	case !named:
-		return fmt.Errorf("annotation %s: %q is given without %s, the level that a slice is to be in; the levels are %s",
-			tutti.SliceSizeAnnotation, size, tutti.SliceTopologyAnnotation, strings.Join(tree.Levels(), ", "))
+		return fmt.Errorf("%s: %q is given without %s, the level that a slice is to be in; the levels are %s",
+			sizeIn, size, tutti.SliceTopologyAnnotation, strings.Join(tree.Levels(), ", "))
 	}
 	n, err := strconv.Atoi(size)
 	if err != nil || n < 1 || n > math.MaxInt32 {
-		return fmt.Errorf("annotation %s: %q is no number of ranks; want a whole number from 1 up", tutti.SliceSizeAnnotation, size)
+		return fmt.Errorf("%s: %q is no number of ranks; want a whole number from 1 up", sizeIn, size)
 	}
 	level, ok := tree.LevelIndex(name)
 	if !ok {
-		return unknownLevel(tree, tutti.SliceTopologyAnnotation, name)
+		return unknownLevel(tree, nameIn, name)
 	}
 	constraint.SliceSize, constraint.SliceLevel = n, level
 	return nil
 }
 
-func unknownLevel(tree *topology.Tree, key, value string) error {
-	return fmt.Errorf("annotation %s: %q is no level of this cluster; the levels are %s (or a node label of one)",
-		key, value, strings.Join(tree.Levels(), ", "))
+func unknownLevel(tree *topology.Tree, in, value string) error {
+	return fmt.Errorf("%s: %q is no level of this cluster; the levels are %s (or a node label of one)",
+		in, value, strings.Join(tree.Levels(), ", "))
 }
 
 // ownAnnotations begin the keys that are Tutti's.

@@ -354,7 +354,11 @@ func (h *life) state(cache internalcache.Cache, snapshot *internalcache.Snapshot
 		if err != nil {
 			panic(err)
 		}
-		constraint, err := ConstraintOf(hosts.Tree, group.Annotations)
+		wishes, err := WishesOf(group.Annotations, "", nil)
+		if err != nil {
+			panic(err)
+		}
+		constraint, err := ConstraintOf(hosts.Tree, wishes)
 		if err != nil {
 			panic(err)
 		}

@@ -157,7 +157,11 @@ func TestConstraintOf(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := ConstraintOf(tree, tc.annotations)
+			var got placement.Constraint
+			wishes, err := WishesOf(tc.annotations, "", nil)
+			if err == nil {
+				got, err = ConstraintOf(tree, wishes)
+			}
 			if tc.error != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.error) {
 					t.Errorf("error %v, want %q", err, tc.error)
@@ -174,11 +178,11 @@ func TestConstraintOf(t *testing.T) {
 func TestConstraintOfRefusesALevelThatNoNodeCarries(t *testing.T) {
 	bare := node("a", "")
 	tree := NewBuilder(rackLevel).Build([]fwk.NodeInfo{infoOf(bare)}).Tree
-	_, err := ConstraintOf(tree, map[string]string{tutti.RequiredTopologyAnnotation: "rack"})
+	_, err := ConstraintOf(tree, Wishes{tutti.RequiredTopologyAnnotation: {value: "rack"}})
 	if want := `no node of this cluster carries the level "rack", so no domain of it can hold the gang; its labels are rack`; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v, want %q", err, want)
 	}
-	if _, err := ConstraintOf(tree, map[string]string{tutti.PreferredTopologyAnnotation: "rack"}); err != nil {
+	if _, err := ConstraintOf(tree, Wishes{tutti.PreferredTopologyAnnotation: {value: "rack"}}); err != nil {
 		t.Errorf("a preference that cannot be met: %v", err)
 	}
 }

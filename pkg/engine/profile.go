@@ -116,6 +116,11 @@ func checkOrder(plugins *schedulerconfig.Plugins) error {
 	return nil
 }
 
+// scoreWeight is what gangs' loss weighs where a single pod asks for devices:
+// more than spreading the load, of which several plugins with weights 1 to 3 take
+// care. A profile may give it another one.
+const scoreWeight = 10
+
 func completeProfile(plugins *schedulerconfig.Plugins) {
 	for _, off := range []struct {
 		point  *schedulerconfig.PluginSet
@@ -141,6 +146,9 @@ func completeProfile(plugins *schedulerconfig.Plugins) {
 		if !enables(*point, gangtopology.Name) {
 			point.Enabled = append(point.Enabled, schedulerconfig.Plugin{Name: gangtopology.Name})
 		}
+	}
+	if !enables(plugins.Score, gangtopology.Name) && !disables(plugins.Score, gangtopology.Name) {
+		plugins.Score.Enabled = append(plugins.Score.Enabled, schedulerconfig.Plugin{Name: gangtopology.Name, Weight: scoreWeight})
 	}
 }
 

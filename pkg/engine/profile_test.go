@@ -72,6 +72,9 @@ func TestCompleteProfileTurnsOffWhatItReplaces(t *testing.T) {
 			t.Errorf("%s disables %s %d times, want once", tc.point, tc.plugin, n)
 		}
 	}
+	if want := (schedulerconfig.Plugin{Name: gangtopology.Name, Weight: scoreWeight}); !slices.Equal(plugins.Score.Enabled, []schedulerconfig.Plugin{want}) {
+		t.Errorf("score enables %v, want %v", plugins.Score.Enabled, want)
+	}
 	for _, set := range []schedulerconfig.PluginSet{plugins.PreFilter, plugins.Filter} {
 		if i := slices.IndexFunc(set.Enabled, func(p schedulerconfig.Plugin) bool { return p.Name == gangtopology.Name }); i != 0 || len(set.Enabled) != 1 {
 			t.Errorf("enabled %v, want %s alone", set.Enabled, gangtopology.Name)

@@ -47,13 +47,14 @@ func (g Goal) Met(ratio float64) bool {
 	return ratio <= g.Limit
 }
 
-// Report prints the goal's line, by which programs find it, and returns Met.
+// Report prints the goal's line and returns Met.
 func (g Goal) Report(ratio float64) bool {
-	fmt.Println(g.line(ratio))
+	fmt.Println(g.Line(ratio))
 	return g.Met(ratio)
 }
 
-func (g Goal) line(ratio float64) string {
+// Line says what the ratio is and should be; programs find it by its first word.
+func (g Goal) Line(ratio float64) string {
 	return fmt.Sprintf("RATIO %s %.3f %s", g.Name, ratio, g.Bound())
 }
 

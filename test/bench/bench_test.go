@@ -27,7 +27,7 @@ func TestGoals(t *testing.T) {
 			if got := tc.goal.Met(tc.ratio); got != tc.met {
 				t.Errorf("met: %t, want %t", got, tc.met)
 			}
-			if got := tc.goal.line(tc.ratio); got != tc.line {
+			if got := tc.goal.Line(tc.ratio); got != tc.line {
 				t.Errorf("line %q, want %q", got, tc.line)
 			}
 		})

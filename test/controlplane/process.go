@@ -112,6 +112,20 @@ func (p *Process) Stop() {
 	}
 }
 
+// Used is what the child has cost from its start to its end: CPU time and the
+// most memory that it held at a time, in bytes. Nothing before it has ended.
+func (p *Process) Used() (cpu time.Duration, peak int64) {
+	select {
+	case <-p.done:
+	default:
+		return 0, 0
+	}
+	if usage, ok := p.state.SysUsage().(*syscall.Rusage); ok {
+		peak = usage.Maxrss << 10 // Linux counts KiB
+	}
+	return p.state.UserTime() + p.state.SystemTime(), peak
+}
+
 // signal goes to the whole group. A group that is gone already is no error.
 func (p *Process) signal(s syscall.Signal) {
 	_ = syscall.Kill(-p.PID(), s)

@@ -45,6 +45,19 @@ const (
 	RoleMinimumsAnnotation = "tutti.dev/role-minimums"
 )
 
+// What Kueue's users ask of the placement, on pods. The scheduler takes it as the annotation of the
+// same meaning above, for the whole gang; the levels are named by their node labels.
+const (
+	KueuePodSetPrefix                    = "kueue.x-k8s.io/podset-"
+	KueueRequiredTopologyAnnotation      = KueuePodSetPrefix + "required-topology"
+	KueuePreferredTopologyAnnotation     = KueuePodSetPrefix + "preferred-topology"
+	KueueSliceRequiredTopologyAnnotation = KueuePodSetPrefix + "slice-required-topology"
+	KueueSliceSizeAnnotation             = KueuePodSetPrefix + "slice-size"
+
+	// KueueUnconstrainedTopologyAnnotation asks for nothing.
+	KueueUnconstrainedTopologyAnnotation = KueuePodSetPrefix + "unconstrained-topology"
+)
+
 // ServicesAnnotation selects how the pods of a TFJob are found by name: ServicesPerReplica (the
 // default) or ServicesPerJob. Users write it on the TFJob; the TFJob controller reads it.
 const (

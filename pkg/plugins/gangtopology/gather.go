@@ -47,7 +47,7 @@ func (p *Plugin) gather(ctx context.Context, info fwk.PodGroupInfo, nodes []fwk.
 	p.gate.takenUp(g.key)
 	g.hosts = p.builder.Build(nodes)
 	g.roles = clusterview.RolesOf(info.GetUnscheduledPods())
-	wishes, err := wishesOf(g.group)
+	wishes, err := wishesOf(g.group, info.GetUnscheduledPods())
 	if err != nil {
 		return g, err
 	}

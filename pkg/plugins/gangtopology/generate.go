@@ -4,6 +4,7 @@
 package gangtopology
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -197,7 +198,7 @@ func (p *Plugin) eligible(ctx context.Context, role clusterview.Role, tree *topo
 		if !role.MayBeIn(tree, host) {
 			return false, elsewhere
 		}
-		if why := barred(host); why != "" {
+		if why := cmp.Or(barred(host), p.guard.avoids(tree.HostName(host))); why != "" {
 			return false, why
 		}
 		if probe == nil {

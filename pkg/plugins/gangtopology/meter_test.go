@@ -31,7 +31,7 @@ func eightHosts() (*topology.Tree, corev1listers.NodeLister) {
 	var hosts []topology.HostLabels
 	for i := range 8 {
 		node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%d", i), Labels: map[string]string{"rack": fmt.Sprintf("r%d", i/4)}}}
-		node.Status.Allocatable = v1.ResourceList{gpu: resource.MustParse("8")}
+		node.Status.Allocatable = v1.ResourceList{gpu: resource.MustParse("8"), v1.ResourcePods: resource.MustParse("110")}
 		_ = store.Add(node) // cannot fail: it has a name
 		hosts = append(hosts, topology.HostLabels{Name: node.Name, Labels: node.Labels})
 	}

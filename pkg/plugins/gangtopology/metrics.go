@@ -47,6 +47,12 @@ var (
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"profile", "level"})
 
+	conflicts = metrics.NewCounterVec(&metrics.CounterOpts{
+		Name:           "tutti_node_conflicts_total",
+		Help:           "Conflicts with other schedulers for which a node was avoided for a while, by how they showed (rejected, overcommitted).",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"profile", "kind"})
+
 	evictedPods = metrics.NewCounterVec(&metrics.CounterOpts{
 		Name:           "tutti_evicted_pods_total",
 		Help:           "Pods that the scheduler decided to evict, by who needed the room (gang, pod) and what they were (gang, spare, pod).",
@@ -61,7 +67,7 @@ var (
 )
 
 var registerMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(planSeconds, attempts, waitSeconds, gangLevels, gangDomains, evictedPods, linkPromises)
+	legacyregistry.MustRegister(planSeconds, attempts, waitSeconds, gangLevels, gangDomains, conflicts, evictedPods, linkPromises)
 	legacyregistry.CustomMustRegister(scraped)
 	for _, result := range []string{promiseKept, promiseBroken} {
 		linkPromises.WithLabelValues(result) // at zero from the start

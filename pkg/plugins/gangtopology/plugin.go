@@ -9,6 +9,7 @@
 //	PlacementGenerate  generate.go  plan: one placement, the plan's nodes, or why not
 //	PreFilter, Filter  pin.go       each pod on its one node, all in-tree filters run there
 //	Permit, PreBind    barrier.go   nothing binds before the quorum is reserved and ready
+//	PreScore, Score    score.go     a single pod where gangs lose least
 //	PostFilter         postfilter.go  who is evicted, if that lets a gang or a pod start
 //
 // The algorithm is pkg/placement's; this package gathers for it and acts on
@@ -50,6 +51,7 @@ type Plugin struct {
 	budgets policylisters.PodDisruptionBudgetLister
 	linked  *linked
 	meter   *meter
+	guard   *guard
 	// promises to pods whose GPUs are not known yet.
 	promises *promises
 	// whatIf is the plan that the engine plays through for PodGroupPostFilter.
@@ -62,6 +64,8 @@ var (
 	_ fwk.PlacementGeneratePlugin  = &Plugin{}
 	_ fwk.PreFilterPlugin          = &Plugin{}
 	_ fwk.FilterPlugin             = &Plugin{}
+	_ fwk.PreScorePlugin           = &Plugin{}
+	_ fwk.ScorePlugin              = &Plugin{}
 	_ fwk.SignPlugin               = &Plugin{}
 	_ fwk.ReservePlugin            = &Plugin{}
 	_ fwk.PermitPlugin             = &Plugin{}
@@ -89,7 +93,10 @@ func Factory(verdict Verdict, events record.EventRecorder, topologies cache.Shar
 		if err != nil {
 			return nil, err
 		}
+		guard := newGuard(whole.ProfileName(), handle.SharedInformerFactory().Core().V1().Nodes().Lister(), census.podsOn, events)
+		census.avoided = guard.count
 		scraped.add(census)
+		context.AfterFunc(ctx, func() { scraped.remove(census) })
 		report := newReporter(meter.hears(verdict), events)
 		p := &Plugin{
 			handle:  whole,
@@ -97,6 +104,7 @@ func Factory(verdict Verdict, events record.EventRecorder, topologies cache.Shar
 			builder: clusterview.NewBuilder(args.levels()),
 			report:  report,
 			meter:   meter,
+			guard:   guard,
 			evictor: &evictor{client: handle.ClientSet(), pods: handle.SharedInformerFactory().Core().V1().Pods().Lister(), events: events, orders: map[types.UID]*order{}},
 			budgets: handle.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister(),
 		}
@@ -116,11 +124,18 @@ func Factory(verdict Verdict, events record.EventRecorder, topologies cache.Shar
 		if err := p.watch(handle.SharedInformerFactory().Core().V1().Pods().Informer()); err != nil {
 			return nil, err
 		}
+		if err := guard.watch(handle.SharedInformerFactory().Core().V1().Pods().Informer()); err != nil {
+			return nil, err
+		}
+		if err := guard.watchRejected(ctx, handle.ClientSet()); err != nil {
+			return nil, err
+		}
 		if err := p.gate.watch(handle.SharedInformerFactory()); err != nil {
 			return nil, err
 		}
 		go p.gate.run(ctx)
 		go p.meter.run(ctx)
+		go p.guard.run(ctx, p.gate.changed)
 		go p.rooms.run(ctx, p.gate.changed)
 		return p, nil
 	}

@@ -5,6 +5,7 @@ package gangtopology
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,6 +27,9 @@ var (
 	pendingGangs = metrics.NewDesc("tutti_pending_gangs",
 		"Gangs that wait, by the reason that they were last told (that of their condition GangPlaced).",
 		[]string{"profile", "reason"}, nil, metrics.ALPHA, "")
+	avoidedNodes = metrics.NewDesc("tutti_avoided_nodes",
+		"Nodes that are avoided now after a conflict with another scheduler.",
+		[]string{"profile"}, nil, metrics.ALPHA, "")
 	freeDevices = metrics.NewDesc("tutti_free_devices",
 		"Free devices on nodes that are ready and not cordoned, by whether they are in domains of the level of which no device is in use (whole) or in others (broken).",
 		[]string{"profile", "level", "resource", "domain"}, nil, metrics.ALPHA, "")
@@ -50,9 +54,16 @@ func (s *scrape) add(c *census) {
 	s.profiles = append(s.profiles, c)
 }
 
+func (s *scrape) remove(c *census) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.profiles = slices.DeleteFunc(s.profiles, func(other *census) bool { return other == c })
+}
+
 // DescribeWithStability implements metrics.StableCollector.
 func (s *scrape) DescribeWithStability(descriptions chan<- *metrics.Desc) {
 	descriptions <- pendingGangs
+	descriptions <- avoidedNodes
 	descriptions <- freeDevices
 	descriptions <- largestFree
 }
@@ -72,11 +83,12 @@ const roomAge = 15 * time.Second
 
 // census counts what one profile sees.
 type census struct {
-	meter  *meter
-	levels []topology.Level
-	groups func(types.NamespacedName, types.UID) bool
-	nodes  func() ([]*v1.Node, error)
-	podsOn func(node string) []*v1.Pod
+	meter   *meter
+	levels  []topology.Level
+	avoided func() int // nodes
+	groups  func(types.NamespacedName, types.UID) bool
+	nodes   func() ([]*v1.Node, error)
+	podsOn  func(node string) []*v1.Pod
 
 	rooms []clusterview.LevelRoom
 	asOf  time.Time
@@ -128,6 +140,7 @@ func (c *census) collect(values chan<- metrics.Metric) {
 	for _, reason := range tutti.PendingReasons {
 		values <- metrics.NewLazyConstMetric(pendingGangs, metrics.GaugeValue, float64(pending[reason]), profile, reason)
 	}
+	values <- metrics.NewLazyConstMetric(avoidedNodes, metrics.GaugeValue, float64(c.avoided()), profile)
 	if now := c.meter.clock.Now(); now.Sub(c.asOf) > roomAge {
 		nodes, err := c.nodes()
 		if err != nil {
