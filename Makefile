@@ -145,6 +145,10 @@ test-e2e-short: kind-up kind-equip bin/e2e.test ## The short ones of these.
 bin/e2e.test:
 	@go test -c -o $@ ./test/e2e
 
+.PHONY: test-gang-faults
+test-gang-faults: tools build ## Let gangs live through 1,000 histories with faults and killed schedulers (RUNS: another number).
+	go test -count=1 -timeout 5h -v ./test/gangfaults -args -runs=$(or $(RUNS),1000) -worlds=8
+
 .PHONY: fuzz
 fuzz: ## Fuzz every fuzz target, one after the other (FUZZTIME: of each, 1m).
 	@for package in $$(go list $(PURE) ./pkg/controller/...); do \
