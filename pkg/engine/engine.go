@@ -16,6 +16,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
@@ -106,6 +107,15 @@ func waitServed(ctx context.Context, client discovery.DiscoveryInterface, limit 
 		return cmp.Or(last, err)
 	}
 	return nil
+}
+
+// waitIsServed is isServed, asked again until there is an answer.
+func waitIsServed(ctx context.Context, client discovery.DiscoveryInterface, resource schema.GroupVersionResource) (served bool, err error) {
+	waited := wait.PollUntilContextTimeout(ctx, servedWithin/60, servedWithin, true, func(context.Context) (bool, error) {
+		served, err = isServed(client, resource)
+		return err == nil, nil
+	})
+	return served, cmp.Or(err, waited)
 }
 
 // checkServed asks the API server what it has.

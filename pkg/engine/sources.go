@@ -44,7 +44,7 @@ func startSources(ctx context.Context, kubeConfig *rest.Config, projector *proje
 	if err != nil {
 		return fmt.Errorf("making a client for native pod groups: %w", err)
 	}
-	native, err := isServed(client.Discovery(), projection.NativeResource)
+	native, err := waitIsServed(ctx, client.Discovery(), projection.NativeResource)
 	if err != nil {
 		return err
 	}

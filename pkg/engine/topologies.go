@@ -21,7 +21,7 @@ import (
 // links. Nil where the API server does not have the kind.
 func watchTopologies(ctx context.Context, config *schedulerserverconfig.Config) (cache.SharedIndexInformer, error) {
 	resource := v1alpha1.SchemeGroupVersion.WithResource("nodetopologies")
-	served, err := isServed(config.Client.Discovery(), resource)
+	served, err := waitIsServed(ctx, config.Client.Discovery(), resource)
 	if err != nil {
 		return nil, err
 	}

@@ -175,8 +175,8 @@ func (r *round) ready(pod *v1.Pod) {
 
 // lose is called when a reserved member could not go on. Before the others bind
 // that aborts all of them; after that they may be bound already, so the pod is
-// tried again, and the verdict says so.
-func (r *round) lose(pod *v1.Pod) {
+// tried again, and the verdict says so; unbound is true then.
+func (r *round) lose(pod *v1.Pod) (unbound bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, needed := r.needed[pod.UID]
@@ -184,12 +184,14 @@ func (r *round) lose(pod *v1.Pod) {
 	case r.state == roundBinding && pod.DeletionTimestamp == nil:
 		r.plugin.meter.attempted(outcomeUnbound)
 		r.plugin.report.refused(r.group, fmt.Sprintf("pod %s could not be bound and is tried again; its events say why", pod.Name))
+		return true
 	case r.state == roundReserved && needed:
 		r.plugin.report.refused(r.group, fmt.Sprintf("pod %s could not be made ready to bind, so none of the gang is bound and all are tried again; its events say why", pod.Name))
 		r.abort()
 	case r.state == roundPending:
 		r.abort()
 	}
+	return false
 }
 
 // abort sends all members back. Callers hold mu.
@@ -215,9 +217,15 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, _
 
 // Unreserve implements fwk.ReservePlugin. In the simulation of a gang it is
 // called for every member and means nothing; in the commit it means that a
-// member was lost, and before the barrier is open the whole gang with it.
-func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ string) {
-	if pinned := pinOf(state); pinned != nil && !state.IsPodGroupSchedulingCycle() {
-		pinned.round.lose(pod)
+// member was lost, and before the barrier is open the whole gang with it. After
+// that the others are bound, and the pod's room is kept for it: another gang that
+// took it now, before the pod is tried again, could leave this one torn for good.
+func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, node string) {
+	pinned := pinOf(state)
+	if pinned == nil || state.IsPodGroupSchedulingCycle() {
+		return
+	}
+	if pinned.round.lose(pod) {
+		p.rooms.keepForRetry(pod, node)
 	}
 }

@@ -201,6 +201,34 @@ func TestBarrierStaysOpenWhenABindFails(t *testing.T) {
 	}
 }
 
+// TestRoomIsKeptForAPodThatCouldNotBeBound: a gang planned before it is tried
+// again must not take its place.
+func TestRoomIsKeptForAPodThatCouldNotBeBound(t *testing.T) {
+	for name, tc := range map[string]struct {
+		node string // of the pod as the API has it
+		kept bool
+	}{
+		"it is not bound":                      {"", true},
+		"it is, and the answer alone was lost": {"n1", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCommit(t, 1, 1)
+			current := podNamed("worker-0")
+			current.Spec.NodeName = tc.node
+			c.plugin.rooms = newTestRooms(current)
+			c.permit("ps-0", 0)
+			c.permit("worker-0", 1)
+			c.preBind("ps-0", "worker-0")
+			pod := &v1.Pod{}
+			pod.Name, pod.UID = "worker-0", podNamed("worker-0").UID
+			c.plugin.Unreserve(t.Context(), c.states["worker-0"], pod, "n1")
+			if kept := c.plugin.rooms.kept[pod.UID].node == "n1"; kept != tc.kept {
+				t.Errorf("room is kept: %t, want %t", kept, tc.kept)
+			}
+		})
+	}
+}
+
 func TestPermitPassesPodsOfNoGang(t *testing.T) {
 	c := newCommit(t, 1, 1)
 	if status, _ := c.plugin.Permit(t.Context(), framework.NewCycleState(), &v1.Pod{}, "n1"); !status.IsSuccess() {

@@ -20,6 +20,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 )
 
@@ -149,7 +150,17 @@ func newPlugin(t *testing.T, handle *fakeHandle, verdicts *[]string) *Plugin {
 			*verdicts = append(*verdicts, fmt.Sprintf("%s=%s: %s", c.Type, c.Status, c.Message))
 		}
 	}, &fakeRecorder{handle: handle})
-	return &Plugin{handle: handle, gate: newGate(handle, report), report: report}
+	return &Plugin{handle: handle, gate: newGate(handle, report), report: report, rooms: newTestRooms(nil)}
+}
+
+// newTestRooms keeps none yet; current is the pod as the API has it, nil for gone.
+func newTestRooms(current *v1.Pod) *rooms {
+	return &rooms{clock: clock.RealClock{}, kept: map[types.UID]room{}, current: func(pod *v1.Pod) (*v1.Pod, error) {
+		if current == nil {
+			return nil, apierrors.NewNotFound(schema.GroupResource{}, pod.Name)
+		}
+		return current, nil
+	}}
 }
 
 var epochZero = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -41,6 +41,8 @@ const (
 type rooms struct {
 	handle framework.Framework
 	clock  clock.Clock
+	// current is the pod as the API has it.
+	current func(*v1.Pod) (*v1.Pod, error)
 
 	mu   sync.Mutex
 	kept map[types.UID]room
@@ -54,7 +56,10 @@ type room struct {
 }
 
 func newRooms(handle framework.Framework, clock clock.Clock) *rooms {
-	return &rooms{handle: handle, clock: clock, kept: map[types.UID]room{}}
+	pods := handle.SharedInformerFactory().Core().V1().Pods().Lister()
+	return &rooms{handle: handle, clock: clock, kept: map[types.UID]room{}, current: func(pod *v1.Pod) (*v1.Pod, error) {
+		return pods.Pods(pod.Namespace).Get(pod.Name)
+	}}
 }
 
 // keep keeps room for the pod on the node.
@@ -62,6 +67,14 @@ func (r *rooms) keep(pod *v1.Pod, node string, until time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.kept[pod.UID] = room{pod: pod, node: node, request: clusterview.RequestOf(pod), until: until}
+}
+
+// keepForRetry keeps room for a pod that could not be bound, unless it is: of a
+// request that fails the answer alone may have been lost.
+func (r *rooms) keepForRetry(pod *v1.Pod, node string) {
+	if current, err := r.current(pod); err == nil && current.UID == pod.UID && current.Spec.NodeName == "" && current.DeletionTimestamp == nil {
+		r.keep(current, node, r.clock.Now().Add(keepFor))
+	}
 }
 
 // drop gives up the rooms of these pods and tells whether there were any.
@@ -167,7 +180,7 @@ func (r *rooms) deny(ctx context.Context, pod *v1.Pod) {
 	if pod.Spec.SchedulerName != r.handle.ProfileName() {
 		return
 	}
-	current, err := r.handle.SharedInformerFactory().Core().V1().Pods().Lister().Pods(pod.Namespace).Get(pod.Name)
+	current, err := r.current(pod)
 	if err != nil || current.UID != pod.UID || current.Spec.NodeName != "" || current.Status.NominatedNodeName == "" {
 		return
 	}
