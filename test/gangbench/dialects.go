@@ -17,6 +17,7 @@ import (
 
 // dialect is how a scheduler is told of gangs.
 type dialect struct {
+	name  string // of the scheduler
 	start func() (*controlplane.Process, error)
 	shape func(p *v1.Pod, gang string, l load)
 	group func(ctx context.Context, namespace, gang string, l load, high bool) error
@@ -25,6 +26,7 @@ type dialect struct {
 // tutti: pods bear the pod-group label, and the CRD's PodGroup completes them.
 func (s *stage) tutti() dialect {
 	return dialect{
+		name:  tutti.SchedulerName,
 		start: func() (*controlplane.Process, error) { return s.plane.StartScheduler("--leader-elect=false", "--v=0") },
 		shape: func(p *v1.Pod, gang string, _ load) {
 			p.Spec.SchedulerName = tutti.SchedulerName
@@ -45,6 +47,7 @@ func (s *stage) tutti() dialect {
 // them. Its client may send as much as Tutti's.
 func (s *stage) upstream() dialect {
 	return dialect{
+		name: v1.DefaultSchedulerName,
 		start: func() (*controlplane.Process, error) {
 			return s.plane.StartKubeScheduler("--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true",
 				"--kube-api-qps=1000", "--kube-api-burst=2000", "--v=0")

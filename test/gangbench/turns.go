@@ -6,11 +6,13 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
@@ -66,6 +68,7 @@ func (s *stage) scheduled(ctx context.Context, namespace string, l load, d diale
 		scheduler, err = d.start()
 		return err
 	}
+	ready := func() error { return s.isAtWork(ctx, namespace, d.name) }
 	pods := func() error { return s.createPods(ctx, namespace, measured, l, d, l.evicting) }
 	groups := func() error { return s.createGroups(ctx, namespace, measured, l, d, l.evicting) }
 	var before []func() error
@@ -73,9 +76,9 @@ func (s *stage) scheduled(ctx context.Context, namespace string, l load, d diale
 	since := w.started
 	switch {
 	case l.live:
-		before, after = []func() error{launch}, []func() error{pods, groups}
+		before, after = []func() error{launch, ready}, []func() error{pods, groups}
 	case l.gangs == 1:
-		before, after = []func() error{launch, pods}, []func() error{groups}
+		before, after = []func() error{launch, pods, ready}, []func() error{groups}
 	default:
 		before, after = []func() error{pods, groups}, []func() error{launch}
 		if !l.evicting {
@@ -92,6 +95,29 @@ func (s *stage) scheduled(ctx context.Context, namespace string, l load, d diale
 	r := result{took: took, bound: bound, of: l.total()}
 	r.cpu, r.peak = scheduler.Used()
 	return r, nil
+}
+
+// isAtWork returns when the scheduler has bound a pod, which is taken away again.
+func (s *stage) isAtWork(ctx context.Context, namespace, scheduler string) error {
+	const name = "first"
+	pods := s.client.CoreV1().Pods(namespace)
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PodSpec{
+		SchedulerName: scheduler, TerminationGracePeriodSeconds: new(int64(0)), Containers: []v1.Container{{Name: "c", Image: "example.com/c:1"}},
+	}}
+	if _, err := pods.Create(ctx, p, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	err := s.plane.Eventually(ctx, limit, func(ctx context.Context) error {
+		p, err := pods.Get(ctx, name, metav1.GetOptions{})
+		if err == nil && p.Spec.NodeName == "" {
+			err = fmt.Errorf("%s has bound no pod", scheduler)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return pods.Delete(ctx, name, *metav1.NewDeleteOptions(0))
 }
 
 // fill takes all nodes with gangs of the same size that may be evicted.

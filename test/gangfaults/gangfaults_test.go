@@ -140,7 +140,8 @@ func (h *hazard) start(t *testing.T) error {
 	h.looked = make(chan struct{}, 1)
 	random := faultproxy.Random(rand.New(rand.NewPCG(*seed, 1)), *rate)
 	h.proxy, err = faultproxy.New(config, func(r *http.Request) faultproxy.Fault {
-		if strings.HasSuffix(r.URL.Path, "/api/v1/pods") && faultproxy.IsWatch(r) {
+		// The engine's own informer, which starts when all else is ready.
+		if strings.HasSuffix(r.URL.Path, "/api/v1/pods") && faultproxy.IsWatch(r) && strings.Contains(r.URL.Query().Get("fieldSelector"), "!=") {
 			select {
 			case h.looked <- struct{}{}:
 			default:

@@ -37,6 +37,9 @@ type observer struct {
 	starts  map[string][]time.Time
 	// deletions of pods that nobody evicted.
 	unexplained []string
+	// leavers are names of which a pod was evicted. KWOK, unlike a kubelet, deletes
+	// by name alone; when it is late that hits the pod that has come instead.
+	leavers map[string]bool
 }
 
 type eviction struct {
@@ -59,7 +62,7 @@ func observe(ctx context.Context, client kubernetes.Interface, namespace string)
 		stop()
 		return nil, err
 	}
-	o := &observer{stop: stop, pods: map[types.UID]*corev1.Pod{}, evicted: map[string][]eviction{}, starts: map[string][]time.Time{}}
+	o := &observer{stop: stop, pods: map[types.UID]*corev1.Pod{}, evicted: map[string][]eviction{}, starts: map[string][]time.Time{}, leavers: map[string]bool{}}
 	go func() {
 		for event := range watcher.ResultChan() {
 			if pod, ok := event.Object.(*corev1.Pod); ok {
@@ -90,10 +93,11 @@ func (o *observer) see(pod *corev1.Pod, deleted bool) {
 	if gang := evictedFor(pod); gang != "" && evictedFor(before) != gang {
 		o.tell(now, "pod %s is evicted for %s", pod.Name, gang)
 		o.evicted[gang] = append(o.evicted[gang], eviction{pod.Name, now})
+		o.leavers[pod.Name] = true
 	}
 	if pod.DeletionTimestamp != nil && before.DeletionTimestamp == nil || deleted && before.DeletionTimestamp == nil {
 		o.tell(now, "pod %s is deleted", pod.Name)
-		if evictedFor(pod) == "" {
+		if !o.leavers[pod.Name] {
 			o.unexplained = append(o.unexplained, pod.Name)
 		}
 	}
