@@ -181,6 +181,11 @@ bench-controller: tools build ## Measure a job of 500 and 400 jobs of 10 beside 
 	@hack/tools/build.sh . bin/bench-controller ./test/controllerbench
 	@exec bin/bench-controller
 
+.PHONY: bench-agent
+bench-agent: tools build ## Measure the requests of 1,000 agents at rest and while pods come and go, and one agent's cost.
+	@hack/tools/build.sh . bin/bench-agent ./test/agentbench
+	@exec bin/bench-agent
+
 .PHONY: verify
 verify: tools ## Check that generated code, go.mod files and formatting are up to date; vet and lint.
 	@hack/verify.sh

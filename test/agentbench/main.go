@@ -1,0 +1,115 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command bench-agent measures what agents cost, on a control plane of its own:
+// the requests per minute of many agents at rest, and while one pod comes or goes
+// on each node every minute; and the processor time and memory of one agent as
+// nodes run it.
+//
+// The many are agents in this process with a kubelet and a driver that are made
+// up. The one is bin/tutti-agent. The last lines are one RATIO line per goal, and
+// the exit status is 1 when a goal is missed.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/tutti-project/tutti/test/controlplane"
+)
+
+type options struct {
+	agents      int
+	rest, churn time.Duration
+	dir         string
+}
+
+const (
+	// restGoal is of writes per agent and minute: a heartbeat every four minutes.
+	restGoal = 0.25
+	// churnGoal is of writes per change of a pod, beside the heartbeats.
+	churnGoal = 1.1
+	// memoryGoal is of one agent, in MiB.
+	memoryGoal = 64
+	// processorGoal is of one agent at rest, in thousandths of a core.
+	processorGoal = 5
+)
+
+func main() {
+	var o options
+	flag.IntVar(&o.agents, "agents", 1000, "agents, each of a node with 8 GPUs")
+	flag.DurationVar(&o.rest, "rest", 6*time.Minute, "how long they are watched at rest")
+	flag.DurationVar(&o.churn, "churn", 3*time.Minute, "how long they are watched while pods come and go")
+	flag.StringVar(&o.dir, "dir", ".bench", "folder for the control plane's files; removed at the end")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	met, err := run(ctx, o)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+	}
+	if err != nil || !met {
+		stop()
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) (bool, error) {
+	defer os.RemoveAll(o.dir)
+	fmt.Println("starting a control plane")
+	plane, err := controlplane.Start(ctx, controlplane.Options{Dir: o.dir})
+	if err != nil {
+		return false, err
+	}
+	defer plane.Stop()
+	b := &bench{options: o, plane: plane}
+	ctx, stop := context.WithCancel(ctx)
+	defer b.group.Wait()
+	defer stop()
+	if err := b.start(ctx); err != nil {
+		return false, err
+	}
+	one, err := b.startOne(ctx)
+	if err != nil {
+		return false, err
+	}
+
+	before, cost := b.requests(ctx), usageOf(one.PID())
+	if err := wait(ctx, o.rest); err != nil {
+		return false, err
+	}
+	atRest, usage := b.requests(ctx).since(before, o.rest), usageOf(one.PID())
+	fmt.Printf("%d agents at rest for %v: %s\n", o.agents, o.rest, atRest)
+	processor := 1000 * (usage.processor - cost.processor).Seconds() / o.rest.Seconds()
+	fmt.Printf("one agent at rest: %.1f thousandths of a core, %.0f MiB resident\n", processor, usage.memory)
+
+	before = b.requests(ctx)
+	changes, err := b.change(ctx, o.churn)
+	if err != nil {
+		return false, err
+	}
+	changing := b.requests(ctx).since(before, o.churn)
+	fmt.Printf("%d agents for %v, of which each sees a change a minute: %s\n\n", o.agents, o.churn, changing)
+
+	idle := atRest.writes / float64(o.agents)
+	each := (changing.writes - atRest.writes) * o.churn.Minutes() / float64(changes)
+	fmt.Printf("RATIO agent_writes_at_rest %.2f <=%g\n", idle, restGoal)
+	fmt.Printf("RATIO agent_writes_per_change %.2f <=%g\n", each, churnGoal)
+	fmt.Printf("RATIO agent_millicores %.1f <=%d\n", processor, processorGoal)
+	fmt.Printf("RATIO agent_mebibytes %.0f <=%d\n", usage.memory, memoryGoal)
+	return idle <= restGoal && each <= churnGoal && processor <= processorGoal && usage.memory <= memoryGoal, b.failed(ctx)
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
