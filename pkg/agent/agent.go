@@ -35,7 +35,7 @@ type Options struct {
 	// Node is the name of the node, and of its NodeTopology.
 	Node  string
 	Polls []Poll
-	// Heartbeat is the longest time between two writes; they come up to a fifth earlier, so that
+	// Heartbeat is the longest time between two writes; they come up to a quarter earlier, so that
 	// agents started together do not write together.
 	Heartbeat time.Duration
 	// Now is the clock, and Random a number from 0 up to 1.
@@ -44,8 +44,11 @@ type Options struct {
 }
 
 const (
-	// debounce is how long a change waits for others, as those of a gang's pods come together.
+	// debounce is how long a change waits for others, as those of a gang's pods come together, and
+	// patience how long it waits in all. Readers count on the first: a pod that was admitted in the
+	// second of the heartbeat is not taken into account for them.
 	debounce = time.Second
+	patience = 5 * time.Second
 	// settle is how long the first report waits for sources that have not answered yet.
 	settle = 30 * time.Second
 	// review is how often the report is made anew, since what was seen also ages.
@@ -101,25 +104,29 @@ func (a *Agent) Run(ctx context.Context) {
 func (a *Agent) publish(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	start := a.options.Now()
-	var beat time.Time // when the next heartbeat is due
+	var beat time.Time  // when the next heartbeat is due
+	var first time.Time // when the first change was seen that is not written yet
 	failures := 0
 	pause := debounce
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
-	next := start.Add(pause)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-a.changed:
 			// After a failure the pause stands: an API server that is coming back is not to be flooded.
-			if soon := a.options.Now().Add(debounce); failures == 0 && soon.Before(next) {
-				next = soon
-				timer.Reset(debounce)
+			now := a.options.Now()
+			if first.IsZero() {
+				first = now
+			}
+			if pause := min(debounce, first.Add(patience).Sub(now)); failures == 0 && pause > 0 {
+				timer.Reset(pause)
 			}
 			continue
 		case <-timer.C:
 		}
+		first = time.Time{}
 		now := a.options.Now()
 		pause = review
 		if report, ok := a.report(start, now); !ok {
@@ -137,15 +144,15 @@ func (a *Agent) publish(ctx context.Context) {
 			if wrote || beat.IsZero() {
 				beat = a.nextBeat(now)
 			}
+			pause = min(review, beat.Sub(now))
 		}
-		next = a.options.Now().Add(pause)
 		timer.Reset(pause)
 	}
 }
 
-// nextBeat is four fifths of the heartbeat away, and up to a fifth more.
+// nextBeat is three quarters of the heartbeat away, and up to a fifth more: a change may put it off.
 func (a *Agent) nextBeat(now time.Time) time.Time {
-	return now.Add(time.Duration((0.8 + 0.2*a.options.Random()) * float64(a.options.Heartbeat)))
+	return now.Add(time.Duration((0.75 + 0.2*a.options.Random()) * float64(a.options.Heartbeat)))
 }
 
 // backOff doubles, up to its limit, less up to a half.
