@@ -38,8 +38,12 @@ import (
 	"github.com/tutti-project/tutti/pkg/projection"
 )
 
-// statusWriters is how many PodGroup statuses are written at a time.
-const statusWriters = 4
+// How many statuses of PodGroups, and of pods that were refused, are written at
+// a time.
+const (
+	statusWriters  = 4
+	refusalWriters = 8
+)
 
 // New makes the scheduler from a configuration, as cmd/kube-scheduler/app does,
 // with the projection between the API server and the engine. It starts the
@@ -156,7 +160,8 @@ func project(ctx context.Context, config *schedulerserverconfig.Config, gangSche
 	projector := projection.NewProjector()
 	status := projection.NewStatusWriter(dynamicClient, projector)
 	membership := projection.NewMembership(gangSchedulers)
-	config.Client = &projection.Client{Interface: client, Projector: projector, Membership: membership}
+	refusals := projection.NewPodStatusWriter(client)
+	config.Client = &projection.Client{Interface: client, Projector: projector, Membership: membership, Refusals: refusals}
 	name, err := cache.NewInformerName(tutti.SchedulerName)
 	if err != nil {
 		return nil, fmt.Errorf("naming the informers: %w", err)
@@ -174,5 +179,6 @@ func project(ctx context.Context, config *schedulerserverconfig.Config, gangSche
 	}
 	go projector.Run(ctx)
 	go status.Run(ctx, statusWriters)
+	go refusals.Run(ctx, refusalWriters)
 	return status, nil
 }

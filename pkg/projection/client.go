@@ -13,7 +13,8 @@ import (
 	typedv1beta1 "k8s.io/client-go/kubernetes/typed/scheduling/v1beta1"
 )
 
-// Client is a clientset that drops the engine's status patches of projected
+// Client is the engine's clientset. It hands the conditions of refused pods to
+// the PodStatusWriter (podstatus.go), and drops the engine's status patches of projected
 // PodGroups: strategic ones, which CRDs refuse, made on the scheduling thread,
 // of a condition that repeats the verdict in other words. The StatusWriter
 // writes that condition where the native API has it. It also keeps members with
@@ -22,6 +23,7 @@ type Client struct {
 	kubernetes.Interface
 	Projector  *Projector
 	Membership *Membership
+	Refusals   *PodStatusWriter
 }
 
 // SchedulingV1beta1 implements kubernetes.Interface.

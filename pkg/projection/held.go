@@ -33,7 +33,7 @@ type coreClient struct {
 
 // Pods implements typedcorev1.PodsGetter.
 func (c *coreClient) Pods(namespace string) typedcorev1.PodInterface {
-	pods := c.CoreV1Interface.Pods(namespace)
+	var pods typedcorev1.PodInterface = &refusalClient{PodInterface: c.CoreV1Interface.Pods(namespace), namespace: namespace, writer: c.client.Refusals}
 	if namespace != metav1.NamespaceAll {
 		return pods
 	}

@@ -122,7 +122,7 @@ func nativeFrom(g *group) *schedulingv1beta1.PodGroup {
 func copyOf(g *group) *schedulingv1beta1.PodGroup {
 	group := *g.native // shallow: nothing of an informer's object is ever changed
 	group.TypeMeta = nativeType
-	group.Annotations = annotationsOf(g.native.Annotations, len(g.held))
+	group.Annotations = annotationsOf(g.native.Annotations, len(g.held), nil)
 	if gang := g.native.Spec.SchedulingPolicy.Gang; gang != nil {
 		less := *gang
 		less.MinCount = max(1, gang.MinCount-since(g.native.CreationTimestamp, g.succeeded))
@@ -144,7 +144,7 @@ func translated(g *group) *schedulingv1beta1.PodGroup {
 			Generation:        g.object.Generation,
 			CreationTimestamp: g.object.CreationTimestamp,
 			Labels:            g.object.Labels,
-			Annotations:       annotationsOf(g.object.Annotations, len(g.held)),
+			Annotations:       annotationsOf(g.object.Annotations, len(g.held), g.object.Spec.ScheduleTimeoutSeconds),
 			OwnerReferences:   g.object.OwnerReferences,
 		},
 		Spec: schedulingv1beta1.PodGroupSpec{
@@ -157,9 +157,12 @@ func translated(g *group) *schedulingv1beta1.PodGroup {
 	}
 }
 
-// annotationsOf are the object's, and how many members are held.
-func annotationsOf(annotations map[string]string, held int) map[string]string {
-	if _, claimed := annotations[tutti.HeldPodsAnnotation]; held == 0 && !claimed {
+// annotationsOf are the object's, and what the native type has no field for: how
+// many members are held, and how long the gang may wait.
+func annotationsOf(annotations map[string]string, held int, timeout *int32) map[string]string {
+	_, claimed := annotations[tutti.HeldPodsAnnotation]
+	limited := timeout != nil && *timeout > 0
+	if held == 0 && !claimed && !limited {
 		return annotations
 	}
 	own := map[string]string{}
@@ -167,6 +170,9 @@ func annotationsOf(annotations map[string]string, held int) map[string]string {
 	delete(own, tutti.HeldPodsAnnotation)
 	if held > 0 {
 		own[tutti.HeldPodsAnnotation] = strconv.Itoa(held)
+	}
+	if limited {
+		own[tutti.ScheduleTimeoutAnnotation] = strconv.Itoa(int(*timeout))
 	}
 	return own
 }

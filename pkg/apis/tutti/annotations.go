@@ -75,6 +75,11 @@ const (
 	CompletionMainContainer = "main-container"
 )
 
+// ScheduleTimeoutAnnotation is how many seconds a gang may wait, complete, before its verdict says so and it
+// goes behind others of its priority. Users write it on a native PodGroup; a CRD's has the field
+// spec.scheduleTimeoutSeconds, which the scheduler reads in its place.
+const ScheduleTimeoutAnnotation = "tutti.dev/schedule-timeout-seconds"
+
 // QueueAnnotation is the queue of a gang. The TFJob controller copies it from the job's scheduling policy
 // to the PodGroup; Tutti's scheduler has no queues and does not read it.
 const QueueAnnotation = "tutti.dev/queue"
@@ -84,6 +89,7 @@ const QueueAnnotation = "tutti.dev/queue"
 var GangAnnotations = []string{
 	RequiredTopologyAnnotation, PreferredTopologyAnnotation, GPULinkAnnotation, UniformGPUsAnnotation,
 	SliceSizeAnnotation, SliceTopologyAnnotation, RoleMinimumsAnnotation, ServicesAnnotation, CompletionAnnotation, QueueAnnotation,
+	ScheduleTimeoutAnnotation,
 }
 
 // NVLinkDomainLabel is the NVLink fabric beyond one node that the node's GPUs are part of: nodes with
