@@ -221,11 +221,11 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, _
 // that the others are bound, and the pod's room is kept for it: another gang that
 // took it now, before the pod is tried again, could leave this one torn for good.
 func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, node string) {
-	pinned := pinOf(state)
-	if pinned == nil || state.IsPodGroupSchedulingCycle() {
+	if _, err := state.Read(probeKey); err == nil || state.IsPodGroupSchedulingCycle() {
 		return
 	}
-	if pinned.round.lose(pod) {
+	if pinned := pinOf(state); pinned != nil && pinned.round.lose(pod) {
 		p.rooms.keepForRetry(pod, node)
 	}
+	p.gate.changed() // what was reserved for it is free
 }

@@ -14,12 +14,10 @@ import (
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
-	"github.com/tutti-project/tutti/pkg/apis/tutti"
 	"github.com/tutti-project/tutti/pkg/clusterview"
 )
 
@@ -32,44 +30,51 @@ const (
 	// gang up, then after twice as long, up to lastRecheck.
 	firstRecheck = 250 * time.Millisecond
 	lastRecheck  = 8 * time.Second
+	lostLooks    = 4
 	// A gang that was tried in vain is tried again no sooner than firstRetry
-	// after it, then twice that, up to lastRetry.
+	// after it, then twice that, up to lastRetry, or lastTurn if it was refused
+	// and waits for its turn besides.
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 5 * time.Second
-	// tellAfter is how long a gang may lack pods before its owner is told.
-	tellAfter = 5 * time.Second
+	lastTurn   = time.Second
 	// calm is how long a placed gang must leave the planner alone for earlier
 	// attempts to be forgotten.
 	calm = time.Minute
 	// tornPatience bounds how long new gangs wait for a torn one.
 	tornPatience = 15 * time.Second
 	// lostEvent bounds how long a gang waits that fits by a change that the
-	// gate was not told of.
-	lostEvent = 30 * time.Second
+	// gate was not told of, and lostEventEach what many refused gangs may cost:
+	// that long for each of them.
+	lostEvent     = 30 * time.Second
+	lostEventEach = 500 * time.Millisecond
 )
 
 // gate decides when a gang enters the scheduling queue: when its quorum
-// exists and, after the planner said no, when the cluster has changed. The
-// engine asks PreEnqueue about each pod; that answers in O(1) and is always no
-// until the gate's own goroutine has let the gang in, by one Activate for the
-// whole of it. (From inside PreEnqueue or a queueing hint, Activate would
-// deadlock: the queue's lock is held.) So a gang enters complete, and its
-// members are looked at once and not again for every sibling that appears.
+// exists and, after the planner said no, when something changed that can help
+// it (help.go), each in its turn (line.go). The engine asks PreEnqueue about
+// each pod; that answers in O(1) and is always no until the gate's own goroutine
+// has let the gang in, by one Activate for the whole of it. (From inside
+// PreEnqueue or a queueing hint, Activate would deadlock: the queue's lock is
+// held.) So a gang enters complete, and its members are looked at once and not
+// again for every sibling that appears.
 //
 // Invariants: a gang of which a member was kept out is due at some time, or
 // its next event makes it so; a due gang that is complete is activated again
-// and again until the planner takes it up; room that came free after a gang
-// was let in, and before it was refused, makes the refusal stale at once.
+// and again until the planner takes it up; help that came after a gang was let
+// in, and before it was refused, makes the refusal stale at once.
 type gate struct {
 	handle fwk.Handle
-	clock  clock.Clock
-	queue  workqueue.TypedDelayingInterface[types.NamespacedName]
-	report *reporter
+	// profile is the scheduler whose pods are the gate's.
+	profile string
+	clock   clock.Clock
+	queue   workqueue.TypedDelayingInterface[types.NamespacedName]
+	report  *reporter
 
 	mu sync.Mutex
-	// epoch counts changes that may make room.
-	epoch uint64
-	gangs map[types.NamespacedName]*gated
+	// epochs count changes, by what they may help.
+	epochs epochs
+	gangs  map[types.NamespacedName]*gated
+	line   line
 }
 
 // gated is what the gate remembers of one gang.
@@ -78,33 +83,42 @@ type gated struct {
 	member *v1.Pod
 	// let is set from an activation until the planner takes the gang up.
 	let bool
-	// since is the epoch in which it was let in.
-	since uint64
+	// since are the epochs in which it was let in.
+	since epochs
 	// entered is when the gang was first found complete since it was placed.
 	entered time.Time
-	// refused is set after the planner said no, stale when the cluster has
-	// changed since.
+	// refused is set after the planner said no, for want of needs; stale when
+	// something has changed since that can help.
 	refused, stale bool
+	needs          needs
 	// attempts counts cycles since the gang was last calm.
 	attempts int
 	// due is when to look at the gang; zero when only an event can help.
 	due    time.Time
 	checks int
-	// lack is what the gang was last found to lack.
-	lack string
+	// lack is what the gang was last found to lack, told how often its owner
+	// was told that it lacks something.
+	lack   lack
+	told   int
+	toldOf string
+	// waits is since when the gang has been complete and has waited.
+	waits   time.Time
+	timeout time.Duration
 	// placed is when the gang was last placed: its bindings may still fail.
 	placed time.Time
 	// torn is when the gang was first seen to run in part since it was calm.
 	torn time.Time
 }
 
-func newGate(handle fwk.Handle, report *reporter) *gate {
+func newGate(handle fwk.Handle, profile string, report *reporter) *gate {
 	return &gate{
-		handle: handle,
-		clock:  clock.RealClock{},
-		queue:  workqueue.NewTypedDelayingQueue[types.NamespacedName](),
-		report: report,
-		gangs:  map[types.NamespacedName]*gated{},
+		handle:  handle,
+		profile: profile,
+		clock:   clock.RealClock{},
+		queue:   workqueue.NewTypedDelayingQueue[types.NamespacedName](),
+		report:  report,
+		gangs:   map[types.NamespacedName]*gated{},
+		line:    newLine(),
 	}
 }
 
@@ -127,9 +141,10 @@ func (g *gate) admits(key types.NamespacedName, pod *v1.Pod) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	gang := g.gang(key)
+	first := gang.member == nil
 	gang.member = pod
-	if !gang.let && gang.due.IsZero() {
-		g.lookAfter(key, gang, gang.retryAfter())
+	if !gang.let && (first || gang.due.IsZero()) {
+		g.lookAfter(key, gang, gang.retryAfter(lastRetry))
 	}
 	return gang.let
 }
@@ -142,31 +157,54 @@ func (g *gate) takenUp(key types.NamespacedName) {
 	if !gang.placed.IsZero() && g.clock.Since(gang.placed) > calm {
 		gang.attempts, gang.torn = 0, time.Time{}
 	}
-	gang.let, gang.due, gang.checks, gang.placed = false, time.Time{}, 0, time.Time{}
+	g.close(key, gang)
+	gang.due, gang.checks, gang.placed = time.Time{}, 0, time.Time{}
 	gang.attempts++
 }
 
-// refuse keeps the gang out until the cluster changes: the planner said no.
-func (g *gate) refuse(key types.NamespacedName) {
+// close shuts the gate behind the gang, or before it. Callers hold mu.
+func (g *gate) close(key types.NamespacedName, gang *gated) {
+	if gang.let {
+		gang.let = false
+		g.line.entered(key)
+		g.queue.Add(nextTurn)
+	}
+}
+
+// refuse keeps the gang out until something changes that can help: the planner
+// said no. It returns what is to be said before the reason.
+func (g *gate) refuse(key types.NamespacedName, n needs) (late string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	gang := g.gang(key)
-	gang.refused, gang.stale = true, gang.since != g.epoch
-	wait := lostEvent
+	gang.refused, gang.needs = true, n
+	gang.stale = g.epochs.differ(gang.since, n.help)
 	if gang.stale {
-		wait = gang.retryAfter()
+		g.lookAfter(key, gang, gang.retryAfter(lastTurn))
+	} else {
+		g.line.idle[key] = gang
+		delete(g.line.waiting, key)
+		g.line.no(n.alike, gang.since[helpRoom])
+		wait := max(lostEvent, time.Duration(len(g.line.idle))*lostEventEach)
+		if left := gang.deadline().Sub(g.clock.Now()); gang.timeout > 0 && left > 0 {
+			wait = min(wait, left)
+		}
+		g.lookAfter(key, gang, wait)
 	}
-	g.lookAfter(key, gang, wait)
+	if g.overdue(gang) {
+		return fmt.Sprintf("not placed within its scheduleTimeoutSeconds of %d, so it now waits behind others of its priority; ", int(gang.timeout.Seconds()))
+	}
+	return ""
 }
 
 // waiting lists the gangs of which a pod was kept out here, that may be tried,
-// and that are not the one given.
+// and that are not the one given. A gang that was refused whole holds nobody.
 func (g *gate) waiting(except types.NamespacedName) []types.NamespacedName {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var keys []types.NamespacedName
 	for key, gang := range g.gangs {
-		if key != except && gang.member != nil && (!gang.refused || gang.stale) {
+		if key != except && gang.member != nil && (gang.let || !gang.due.IsZero()) && (!gang.refused || gang.stale && gang.needs.partly) {
 			keys = append(keys, key)
 		}
 	}
@@ -195,29 +233,17 @@ func (g *gate) placed(key types.NamespacedName) (waited time.Duration) {
 	if !gang.entered.IsZero() {
 		waited = g.clock.Since(gang.entered)
 	}
-	gang.entered = time.Time{}
+	g.line.leave(key)
 	gang.refused, gang.stale, gang.placed = false, false, g.clock.Now()
+	gang.waits, gang.entered = time.Time{}, time.Time{}
 	return waited
-}
-
-// changed is called when something may fit that did not.
-func (g *gate) changed() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.epoch++
-	for key, gang := range g.gangs {
-		if gang.refused && !gang.stale {
-			gang.stale = true
-			g.lookAfter(key, gang, gang.retryAfter())
-		}
-	}
 }
 
 // wake looks at the gang soon: its pods or its group changed.
 func (g *gate) wake(key types.NamespacedName) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.lookAfter(key, g.gang(key), settle)
+	g.rouse(key, g.gang(key))
 }
 
 // wakeKnown is wake for a gang that has not been forgotten: the last pods of
@@ -226,21 +252,40 @@ func (g *gate) wakeKnown(key types.NamespacedName) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if gang, ok := g.gangs[key]; ok {
-		g.lookAfter(key, gang, settle)
+		g.rouse(key, gang)
 	}
 }
 
-// forget drops a gang that is no more.
+func (g *gate) rouse(key types.NamespacedName, gang *gated) {
+	gang.stale = gang.refused
+	g.lookAfter(key, gang, settle)
+}
+
+// forget drops a gang that is no more; pods that it leaves are told so.
 func (g *gate) forget(group *schedulingv1beta1.PodGroup) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	delete(g.gangs, keyOf(group))
+	key := keyOf(group)
+	if gang, ok := g.gangs[key]; ok {
+		g.close(key, gang)
+	}
+	g.line.leave(key)
+	delete(g.gangs, key)
 	g.report.forget(group.UID)
+	if _, err := g.handle.PodGroupManager().PodGroupStates().Get(key.Namespace, key.Name); err == nil {
+		g.lookAfter(key, g.gang(key), settle)
+	}
 }
 
-// lookAfter sets when to look at the gang. Callers hold mu.
+// lookAfter sets when to look at the gang, or when its turn may come at the
+// earliest if it was refused. Callers hold mu.
 func (g *gate) lookAfter(key types.NamespacedName, gang *gated, wait time.Duration) {
 	gang.due = g.clock.Now().Add(wait)
+	if gang.refused && gang.stale {
+		delete(g.line.idle, key)
+		g.line.waiting[key] = gang
+		key = nextTurn
+	}
 	g.queue.AddAfter(key, wait)
 }
 
@@ -254,11 +299,11 @@ func (g *gate) gang(key types.NamespacedName) *gated {
 	return gang
 }
 
-func (g *gated) retryAfter() time.Duration {
+func (g *gated) retryAfter(limit time.Duration) time.Duration {
 	if g.attempts == 0 {
 		return settle
 	}
-	return min(lastRetry, firstRetry<<min(g.attempts-1, 10))
+	return min(limit, firstRetry<<min(g.attempts-1, 10))
 }
 
 // run lets gangs in until ctx ends.
@@ -273,24 +318,33 @@ func (g *gate) run(ctx context.Context) {
 		if shutdown {
 			return
 		}
-		g.look(logger, key)
+		if key == nextTurn {
+			g.turns(logger)
+		} else {
+			g.look(logger, key)
+		}
 		g.queue.Done(key)
 	}
 }
 
-// look lets the gang in if it is due and complete. O(members).
+// look lets the gang in if it is due and complete, or into the line if it was
+// refused before.
 func (g *gate) look(logger klog.Logger, key types.NamespacedName) {
-	if !g.isDue(key) {
-		return
+	if g.isDue(key) {
+		g.open(logger, key)
 	}
-	group, complete, lack := g.complete(key)
-	if !complete {
-		if g.rest(key, lack) {
-			g.report.incomplete(group, lack)
+}
+
+// open lets the gang in if it is complete. O(members).
+func (g *gate) open(logger klog.Logger, key types.NamespacedName) {
+	found := g.complete(key)
+	if !found.complete {
+		if tell, news := g.rest(key, found); tell {
+			g.report.incomplete(found, news)
 		}
 		return
 	}
-	pod := g.admit(key)
+	pod := g.admit(key, found)
 	if pod == nil {
 		return // the group was deleted meanwhile, or the queue knows no pod of it yet
 	}
@@ -304,77 +358,58 @@ func (g *gate) isDue(key types.NamespacedName) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	gang, ok := g.gangs[key]
-	if !ok || gang.due.IsZero() {
+	if !ok || gang.due.IsZero() || g.line.waiting[key] != nil {
 		return false
 	}
 	if wait := gang.due.Sub(g.clock.Now()); wait > 0 {
 		g.queue.AddAfter(key, wait)
 		return false
 	}
+	if gang.refused {
+		gang.stale = true
+		g.lookAfter(key, gang, 0)
+		return false
+	}
 	return true
-}
-
-// complete tells whether the gang can be tried at all and, if its group exists,
-// what it lacks. What is missing comes as an event.
-func (g *gate) complete(key types.NamespacedName) (group *schedulingv1beta1.PodGroup, ok bool, lack string) {
-	groups := g.handle.PodGroupManager()
-	group, err := groups.PodGroups().Get(key.Namespace, key.Name)
-	if err != nil {
-		return nil, false, ""
-	}
-	state, err := groups.PodGroupStates().Get(key.Namespace, key.Name)
-	if err != nil {
-		return group, false, ""
-	}
-	unscheduled := state.UnscheduledPods()
-	exist := len(live(state.ScheduledPods()))
-	for _, pod := range unscheduled {
-		if pod.DeletionTimestamp == nil {
-			exist++
-		}
-	}
-	if quorum := quorumOf(group); exist < quorum {
-		lack := fmt.Sprintf("waiting for pods: %d exist, and the gang's minimum is %d", exist, quorum)
-		if held := group.Annotations[tutti.HeldPodsAnnotation]; held != "" {
-			lack = fmt.Sprintf("%d pods can start, and the gang's minimum is %d: %s have scheduling gates, and the gang waits until those are gone", exist, quorum, held)
-		}
-		return group, false, lack
-	}
-	for _, pod := range unscheduled {
-		if corev1helpers.PodPriority(pod) != priorityOf(group) {
-			return group, false, fmt.Sprintf("the gang's pods differ in priority (%d and, of pod %s, %d): give all of them one priority class",
-				priorityOf(group), pod.Name, corev1helpers.PodPriority(pod))
-		}
-	}
-	if len(unscheduled) == 0 { // no cycle would tell that the minimum is met again
-		g.report.runs(group, tally{placed: exist, all: exist}, "")
-	}
-	return group, len(unscheduled) > 0, ""
 }
 
 // rest waits for an event, unless one came since the gang was found due. It
 // tells whether the gang's owner is to be told what it lacks: when it has
-// lacked that for a while.
-func (g *gate) rest(key types.NamespacedName, lack string) (tell bool) {
+// lacked that for a while, ever longer ones; news is a lack of another kind than
+// told before.
+func (g *gate) rest(key types.NamespacedName, found found) (tell, news bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	gang := g.gang(key)
-	gang.let, gang.entered = false, time.Time{}
+	g.close(key, gang)
+	g.line.leave(key)
+	gang.refused, gang.stale = false, false
+	gang.waits, gang.entered = time.Time{}, time.Time{}
 	if gang.due.After(g.clock.Now()) {
-		return false
+		return false, false
 	}
-	if lack != gang.lack && lack != "" {
-		gang.lack = lack
-		g.lookAfter(key, gang, tellAfter)
-		return false
+	if found.lack.text == "" {
+		gang.due = time.Time{}
+		if found.group == nil && len(found.pods) == 0 {
+			delete(g.gangs, key) // neither group nor pods
+		}
+		return false, false
 	}
-	gang.lack, gang.due = lack, time.Time{}
-	return lack != ""
+	if found.lack != gang.lack {
+		gang.lack = found.lack
+		g.lookAfter(key, gang, min(lastTell, firstTell<<min(gang.told, 10)))
+		return false, false
+	}
+	gang.due = time.Time{}
+	gang.told++
+	news = gang.toldOf != found.lack.kind
+	gang.toldOf = found.lack.kind
+	return true, news
 }
 
 // admit opens the gate for the gang and plans the next look, in case the
 // activation is lost.
-func (g *gate) admit(key types.NamespacedName) *v1.Pod {
+func (g *gate) admit(key types.NamespacedName, found found) *v1.Pod {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	gang, ok := g.gangs[key]
@@ -382,14 +417,24 @@ func (g *gate) admit(key types.NamespacedName) *v1.Pod {
 		return nil
 	}
 	if gang.member == nil {
-		gang.due = time.Time{} // the first pod that is kept out sets it anew
+		// PreEnqueue has not asked about it: when it does, the gang is due. But
+		// if the group has just gone, it never will.
+		gang.due = time.Time{}
+		if gang.checks++; gang.checks < lostLooks {
+			g.lookAfter(key, gang, firstRecheck)
+		}
 		return nil
 	}
-	gang.let, gang.since = true, g.epoch
+	g.line.enter(key, gang)
+	gang.let, gang.since = true, g.epochs
+	gang.refused, gang.stale, gang.lack, gang.told, gang.toldOf = false, false, lack{}, 0, ""
+	gang.timeout = timeoutOf(found.group)
 	if gang.entered.IsZero() {
 		gang.entered = g.clock.Now()
 	}
-	gang.refused, gang.stale, gang.lack = false, false, ""
+	if gang.waits.IsZero() {
+		gang.waits = found.since
+	}
 	g.lookAfter(key, gang, min(lastRecheck, firstRecheck<<min(gang.checks, 10)))
 	gang.checks++
 	return gang.member

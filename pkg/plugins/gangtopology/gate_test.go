@@ -20,6 +20,9 @@ import (
 
 var theGang = types.NamespacedName{Namespace: "ns", Name: "g"}
 
+// anyRoom is what a gang needs that wants room and nothing else.
+var anyRoom = needs{help: [helps]bool{helpRoom: true}}
+
 // gateScene drives a gate step by step: time moves when told to, and the
 // gate's goroutine is replaced by calls of look.
 type gateScene struct {
@@ -49,6 +52,7 @@ func (s *gateScene) arrive() bool {
 func (s *gateScene) after(d time.Duration) {
 	s.clock.Step(d)
 	s.gate.look(klog.Background(), theGang)
+	s.gate.turns(klog.Background())
 }
 
 func (s *gateScene) wantActivations(want int) {
@@ -119,7 +123,7 @@ func refusedGang(t *testing.T) *gateScene {
 	s.arrive()
 	s.after(settle)
 	s.gate.takenUp(theGang)
-	s.gate.refuse(theGang)
+	s.gate.refuse(theGang, anyRoom)
 	if s.admitted() {
 		t.Fatal("a refused gang passes")
 	}
@@ -147,7 +151,7 @@ func TestGateSeesRoomThatCameFreeWhileThePlannerLooked(t *testing.T) {
 	s.after(settle)
 	s.gate.takenUp(theGang)
 	s.gate.changed()
-	s.gate.refuse(theGang)
+	s.gate.refuse(theGang, anyRoom)
 	s.after(firstRetry)
 	s.wantActivations(2)
 }
@@ -162,8 +166,8 @@ func TestGateBacksOffFromAGangThatFailsAgainAndAgain(t *testing.T) {
 		s.after(time.Millisecond)
 		s.wantActivations(attempt)
 		s.gate.takenUp(theGang)
-		s.gate.refuse(theGang)
-		wait = min(lastRetry, 2*wait)
+		s.gate.refuse(theGang, anyRoom)
+		wait = min(lastTurn, 2*wait)
 	}
 	s.gate.placed(theGang)
 	s.clock.Step(calm + time.Second)
@@ -171,7 +175,7 @@ func TestGateBacksOffFromAGangThatFailsAgainAndAgain(t *testing.T) {
 	s.after(settle)
 	s.wantActivations(12)
 	s.gate.takenUp(theGang)
-	s.gate.refuse(theGang)
+	s.gate.refuse(theGang, anyRoom)
 	s.gate.changed()
 	s.after(firstRetry)
 	s.wantActivations(13)
@@ -194,7 +198,7 @@ func TestGateReportsMixedPriorities(t *testing.T) {
 	s.handle.pods["p1"].Spec.Priority = ptr.To[int32](7)
 	s.arrive()
 	s.after(settle)
-	s.after(tellAfter)
+	s.after(firstTell)
 	s.wantActivations(0)
 	s.wantVerdict("GangPlaced=False: the gang's pods differ in priority (0 and, of pod p1, 7)")
 }
@@ -203,9 +207,9 @@ func TestGateTellsAGangThatLacksPodsForAWhile(t *testing.T) {
 	s := newGateScene(t, 3, 2)
 	s.arrive()
 	s.after(settle)
-	s.after(tellAfter - time.Second)
+	s.after(firstTell - time.Millisecond)
 	s.wantVerdict("")
-	s.after(time.Second)
+	s.after(time.Millisecond)
 	s.wantVerdict("GangPlaced=False: waiting for pods: 2 exist, and the gang's minimum is 3")
 	s.after(time.Hour)
 	if len(s.verdicts) != 1 {
@@ -228,20 +232,22 @@ func TestGateKeepsAnEventThatComesWhileItLooks(t *testing.T) {
 	s := newGateScene(t, 2, 1)
 	s.arrive()
 	s.clock.Step(settle)
-	if _, complete, _ := s.gate.complete(theGang); complete || !s.gate.isDue(theGang) {
+	if s.gate.complete(theGang).complete || !s.gate.isDue(theGang) {
 		t.Fatal("want a gang that is due and not complete")
 	}
 	s.handle.addPods(1)
 	s.arrive() // between the look and its end
-	s.gate.rest(theGang, "")
+	s.gate.rest(theGang, found{})
 	s.after(settle)
 	s.wantActivations(1)
 }
 
 func TestGateForgetsADeletedGang(t *testing.T) {
 	s := refusedGang(t)
-	s.gate.forget(s.handle.group)
-	if len(s.gate.gangs) != 0 || len(s.gate.report.last) != 0 {
+	group := s.handle.group
+	s.handle.group, s.handle.pods = nil, nil
+	s.gate.forget(group)
+	if len(s.gate.gangs) != 0 || len(s.gate.line.idle) != 0 || len(s.gate.line.waiting) != 0 || len(s.gate.report.last) != 0 {
 		t.Errorf("still remembered: %v %v", s.gate.gangs, s.gate.report.last)
 	}
 }
@@ -296,8 +302,10 @@ func TestGateSurvivesAGroupThatGoesWhileItLooks(t *testing.T) {
 	if !s.gate.isDue(theGang) {
 		t.Fatal("want a gang that is due")
 	}
-	s.gate.forget(s.handle.group)
-	if pod := s.gate.admit(theGang); pod != nil {
+	group := s.handle.group
+	s.handle.group, s.handle.pods = nil, nil
+	s.gate.forget(group)
+	if pod := s.gate.admit(theGang, found{group: group}); pod != nil {
 		t.Errorf("admitted %s of a gang that is gone", pod.Name)
 	}
 	s.gate.wakeKnown(theGang)
@@ -327,7 +335,7 @@ func TestGateTellsAGangThatWaitsForSchedulingGates(t *testing.T) {
 			s.handle.group.Annotations = map[string]string{tutti.HeldPodsAnnotation: "2"}
 			s.gate.wake(theGang)
 			s.after(settle)
-			s.after(tellAfter)
+			s.after(firstTell)
 			s.wantActivations(0)
 			s.wantVerdict(tc.words)
 			s.handle.addPods(2 - tc.pods)
@@ -344,7 +352,7 @@ func TestGateTellsAGangThatHasItsLoweredMinimum(t *testing.T) {
 	s.handle.scheduled = []*v1.Pod{podNamed("p0"), podNamed("p1")}
 	s.gate.wake(theGang)
 	s.after(settle)
-	s.after(tellAfter)
+	s.after(firstTell)
 	s.wantVerdict("GangPlaced=False: waiting for pods: 2 exist, and the gang's minimum is 3")
 	s.handle.group.Spec.SchedulingPolicy.Gang.MinCount = 2
 	for range 2 { // and says it once

@@ -74,7 +74,7 @@ func (p *Plugin) GeneratePlacements(ctx context.Context, state fwk.PodGroupCycle
 	}
 	if len(placed) == 0 {
 		p.meter.attempted(outcomeNoExtras)
-		p.gate.refuse(g.key) // the minimum runs; the extras find no room
+		p.gate.refuse(g.key, p.needsOf(g)) // the minimum runs; the extras find no room
 		p.report.runs(g.group, tally{placed: g.running, all: g.running + g.waiting()}, g.hosts.Tree.Describe(g.enclosing(nil)))
 		return nil, g.unschedulable(noRoomForExtras)
 	}
@@ -120,8 +120,8 @@ func (p *Plugin) torn(g gathered) (types.NamespacedName, bool) {
 
 // refuse keeps the gang out until the cluster changes and says why.
 func (p *Plugin) refuse(g gathered, reason string) *fwk.Status {
-	p.gate.refuse(g.key)
-	p.report.refused(g.group, reason)
+	late := p.gate.refuse(g.key, p.needsOf(g))
+	p.report.refused(g.group, late+reason)
 	return g.unschedulable(reason)
 }
 

@@ -32,8 +32,10 @@ type fakeHandle struct {
 	pods        map[string]*v1.Pod
 	scheduled   []*v1.Pod
 	activations int
+	activated   []string // by the pod that stood for the gang
 	waiting     map[types.UID]*fakeWaiting
 	events      []string
+	told        []string // to pods
 }
 
 func newFakeHandle(minCount int32) *fakeHandle {
@@ -67,8 +69,13 @@ func podNamed(name string) *v1.Pod {
 	}
 }
 
-func (h *fakeHandle) Activate(klog.Logger, map[string]*v1.Pod) { h.activations++ }
-func (h *fakeHandle) PodGroupManager() fwk.PodGroupManager     { return fakeGroups{handle: h} }
+func (h *fakeHandle) Activate(_ klog.Logger, pods map[string]*v1.Pod) {
+	h.activations++
+	for _, pod := range pods {
+		h.activated = append(h.activated, pod.Name)
+	}
+}
+func (h *fakeHandle) PodGroupManager() fwk.PodGroupManager { return fakeGroups{handle: h} }
 func (h *fakeHandle) GetWaitingPod(uid types.UID) fwk.WaitingPod {
 	if pod, ok := h.waiting[uid]; ok {
 		return pod
@@ -102,6 +109,9 @@ type fakeStates struct {
 }
 
 func (s fakeStates) Get(string, string) (fwk.PodGroupState, error) {
+	if s.handle.group == nil && len(s.handle.pods) == 0 {
+		return nil, apierrors.NewNotFound(schema.GroupResource{}, "")
+	}
 	return fakeState{pods: s.handle.pods, scheduled: s.handle.scheduled}, nil
 }
 
@@ -149,8 +159,10 @@ func newPlugin(t *testing.T, handle *fakeHandle, verdicts *[]string) *Plugin {
 		if verdicts != nil {
 			*verdicts = append(*verdicts, fmt.Sprintf("%s=%s: %s", c.Type, c.Status, c.Message))
 		}
-	}, &fakeRecorder{handle: handle})
-	return &Plugin{handle: handle, gate: newGate(handle, report), report: report, rooms: newTestRooms(nil)}
+	}, &fakeRecorder{handle: handle}, func(pod *v1.Pod, reason, message string) {
+		handle.told = append(handle.told, fmt.Sprintf("%s %s: %s", pod.Name, reason, message))
+	})
+	return &Plugin{handle: handle, gate: newGate(handle, "", report), report: report, rooms: newTestRooms(nil)}
 }
 
 // newTestRooms keeps none yet; current is the pod as the API has it, nil for gone.

@@ -107,10 +107,10 @@ func (g *gate) outdate(key types.NamespacedName) bool {
 	if !ok {
 		return false
 	}
-	gang.since = never
+	gang.since[helpRoom] = never
 	if gang.refused && !gang.stale {
 		gang.stale = true
-		g.lookAfter(key, gang, gang.retryAfter())
+		g.lookAfter(key, gang, gang.retryAfter(lastTurn))
 	}
 	return true
 }

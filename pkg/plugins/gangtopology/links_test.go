@@ -30,7 +30,7 @@ func refusedForLinks(t *testing.T, demands bool) (*gateScene, *linked) {
 func TestNewsOfLinksWakeWhoWaitsForThem(t *testing.T) {
 	for demands, want := range map[bool]int{true: 2, false: 1} {
 		s, l := refusedForLinks(t, demands)
-		s.gate.refuse(theGang)
+		s.gate.refuse(theGang, anyRoom)
 		s.after(lastRetry)
 		s.wantActivations(1)
 		l.changed()
@@ -42,7 +42,7 @@ func TestNewsOfLinksWakeWhoWaitsForThem(t *testing.T) {
 func TestNewsOfLinksDuringAPlanOutdateItsRefusal(t *testing.T) {
 	s, l := refusedForLinks(t, true)
 	l.changed()
-	s.gate.refuse(theGang)
+	s.gate.refuse(theGang, anyRoom)
 	s.after(lastRetry)
 	s.wantActivations(2)
 }

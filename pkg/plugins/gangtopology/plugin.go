@@ -5,7 +5,7 @@
 // The engine, kube-scheduler's pod-group cycle, pops a whole group and commits
 // its minimum or none; this plugin plans the group once and pins every pod:
 //
-//	PreEnqueue         gate.go      is the gang complete, and worth another try?
+//	PreEnqueue         gate.go      is the gang complete, and worth another try? (lack.go, help.go, line.go)
 //	PlacementGenerate  generate.go  plan: one placement, the plan's nodes, or why not
 //	PreFilter, Filter  pin.go       each pod on its one node, all in-tree filters run there
 //	Permit, PreBind    barrier.go   nothing binds before the quorum is reserved and ready
@@ -97,10 +97,10 @@ func Factory(verdict Verdict, events record.EventRecorder, topologies cache.Shar
 		census.avoided = guard.count
 		scraped.add(census)
 		context.AfterFunc(ctx, func() { scraped.remove(census) })
-		report := newReporter(meter.hears(verdict), events)
+		report := newReporter(meter.hears(verdict), events, tellPods(ctx, handle.ClientSet()))
 		p := &Plugin{
 			handle:  whole,
-			gate:    newGate(handle, report),
+			gate:    newGate(handle, whole.ProfileName(), report),
 			builder: clusterview.NewBuilder(args.levels()),
 			report:  report,
 			meter:   meter,

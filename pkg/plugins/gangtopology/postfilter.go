@@ -39,10 +39,11 @@ func (p *Plugin) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycle
 	if data, err := state.Read(planKey); err == nil {
 		if data.(*plan).extras {
 			p.meter.attempted(outcomeNoExtras)
-			p.gate.refuse(types.NamespacedName{Namespace: info.GetNamespace(), Name: info.GetName()})
+			p.gate.refuse(types.NamespacedName{Namespace: info.GetNamespace(), Name: info.GetName()}, anyHelp)
 			return p.giveUp(info.GetUnscheduledPods(), noRoomForExtras)
 		}
 		p.meter.attempted(outcomeTogether)
+		p.gate.refuse(types.NamespacedName{Namespace: info.GetNamespace(), Name: info.GetName()}, anyHelp)
 		p.report.refused(info.GetPodGroup(), "planned in "+data.(*plan).round.domain+
 			", but other filters refuse some of the pods together: the condition PodScheduled of each pod says why")
 	}
@@ -63,10 +64,14 @@ func (p *Plugin) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycle
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Could not look for pods to evict", "podGroup", klog.KRef(no.g.key.Namespace, no.g.key.Name))
 	}
-	p.gate.refuse(no.g.key)
+	needs := p.needsOf(no.g)
+	if made != nil {
+		needs.alike = "" // room is made for this one alone
+	}
+	late := p.gate.refuse(no.g.key, needs)
 	if made == nil {
 		p.meter.attempted(outcomeNoRoom)
-		p.report.refused(no.g.group, no.reason)
+		p.report.refused(no.g.group, late+no.reason)
 		return p.giveUp(pods, "no pods can be evicted that would let the gang start")
 	}
 	p.meter.attempted(outcomePreempting)

@@ -5,26 +5,32 @@ package gangtopology
 
 import (
 	"fmt"
+	"maps"
 
 	v1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/kubernetes/pkg/features"
+	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
 	"github.com/tutti-project/tutti/pkg/clusterview"
 )
 
 // watch tells the gate what can let a gang in: members and groups that come or
-// change, and room that comes free. A pod that succeeds or fails leaves the
-// scheduler's informer as if deleted.
+// change, room that comes free, and what else pods ask for. A pod that succeeds
+// or fails leaves the scheduler's informer as if deleted.
 func (g *gate) watch(factory informers.SharedInformerFactory) error {
-	handlers := []struct {
+	type source struct {
 		what     string
 		informer cache.SharedIndexInformer
-		handler  cache.ResourceEventHandlerFuncs
-	}{
+		handler  cache.ResourceEventHandler
+	}
+	storage, resources := factory.Storage().V1(), factory.Resource().V1()
+	sources := []source{
 		{"pods", factory.Core().V1().Pods().Informer(), cache.ResourceEventHandlerFuncs{
 			AddFunc:    func(obj any) { g.podAdded(obj.(*v1.Pod)) },
 			UpdateFunc: func(old, obj any) { g.podUpdated(old.(*v1.Pod), obj.(*v1.Pod)) },
@@ -43,17 +49,43 @@ func (g *gate) watch(factory informers.SharedInformerFactory) error {
 			UpdateFunc: func(_, obj any) { g.wake(keyOf(obj.(*schedulingv1beta1.PodGroup))) },
 			DeleteFunc: func(obj any) { g.forget(final[*schedulingv1beta1.PodGroup](obj)) },
 		}},
+		{"volume claims", factory.Core().V1().PersistentVolumeClaims().Informer(), onChange(func(obj any) {
+			claim := obj.(*v1.PersistentVolumeClaim)
+			g.claimChanged(types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name})
+		})},
+		{"volumes", factory.Core().V1().PersistentVolumes().Informer(), g.onHelp(helpVolumes)},
+		{"storage classes", storage.StorageClasses().Informer(), g.onHelp(helpVolumes)},
+		{"storage drivers' nodes", storage.CSINodes().Informer(), g.onHelp(helpVolumes)},
+		{"storage capacities", storage.CSIStorageCapacities().Informer(), g.onHelp(helpVolumes)},
 	}
-	for _, h := range handlers {
-		if _, err := h.informer.AddEventHandler(h.handler); err != nil {
-			return fmt.Errorf("watching %s for the gate: %w", h.what, err)
+	if utilfeature.DefaultFeatureGate.Enabled(features.DynamicResourceAllocation) {
+		sources = append(sources,
+			source{"device claims", resources.ResourceClaims().Informer(), g.onHelp(helpDevices)},
+			source{"devices", resources.ResourceSlices().Informer(), g.onHelp(helpDevices)},
+			source{"device classes", resources.DeviceClasses().Informer(), g.onHelp(helpDevices)},
+		)
+	}
+	for _, s := range sources {
+		if _, err := s.informer.AddEventHandler(s.handler); err != nil {
+			return fmt.Errorf("watching %s for the gate: %w", s.what, err)
 		}
 	}
 	return nil
 }
 
+// onChange calls do with what comes or changes.
+func onChange(do func(obj any)) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{AddFunc: do, UpdateFunc: func(_, obj any) { do(obj) }}
+}
+
+func (g *gate) onHelp(kind help) cache.ResourceEventHandler {
+	return onChange(func(any) { g.helped(kind, nil) })
+}
+
 func (g *gate) podAdded(pod *v1.Pod) {
-	if name, ok := clusterview.GroupOf(pod); ok && pod.Spec.NodeName == "" {
+	if pod.Spec.NodeName != "" {
+		g.helped(helpNeighbours, nil)
+	} else if name, ok := clusterview.GroupOf(pod); ok {
 		g.wake(types.NamespacedName{Namespace: pod.Namespace, Name: name})
 	}
 }
@@ -61,10 +93,30 @@ func (g *gate) podAdded(pod *v1.Pod) {
 // podUpdated: a pod on a node that begins to terminate makes no room yet, but
 // a smaller request after a resize does.
 func (g *gate) podUpdated(old, pod *v1.Pod) {
-	if pod.Spec.NodeName != "" && old.Spec.NodeName != "" &&
-		!apiequality.Semantic.DeepEqual(old.Spec.Containers, pod.Spec.Containers) {
+	switch {
+	case pod.Spec.NodeName == "":
+		g.relabelled(old, pod)
+	case old.Spec.NodeName == "" || !maps.Equal(old.Labels, pod.Labels):
+		g.helped(helpNeighbours, nil)
+	case !apiequality.Semantic.DeepEqual(old.Spec.Containers, pod.Spec.Containers):
 		g.changed()
 	}
+}
+
+// relabelled tells whoever edits the label of a pod that waits what comes of
+// it: nothing.
+func (g *gate) relabelled(old, pod *v1.Pod) {
+	was, is := old.Labels[v1alpha1.PodGroupLabel], pod.Labels[v1alpha1.PodGroupLabel]
+	if was == is || pod.Spec.SchedulerName != g.profile {
+		return
+	}
+	stays := "by itself, in no gang"
+	if name, ok := clusterview.GroupOf(pod); ok {
+		stays = "in gang " + name
+	}
+	g.report.events.Event(pod, v1.EventTypeWarning, "GangUnchanged", fmt.Sprintf(
+		"label %s was changed from %q to %q, but a pod cannot change its gang: it is scheduled %s; to change that, delete it and create it anew",
+		v1alpha1.PodGroupLabel, was, is, stays))
 }
 
 func (g *gate) podGone(pod *v1.Pod) {
