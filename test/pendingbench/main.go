@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command bench-pending measures what thousands of gangs that do not fit cost
+// those that do: 100 gangs of 4 pods, from the first PodGroup, which completes
+// its gang, to the last pod bound,
+//
+//	alone   on an empty queue
+//	behind  after 2,000 gangs that do not fit were refused
+//	woken   the same while something happens, ten times a second, after which
+//	        each of the 2,000 may fit: an event that every one of them waits for
+//
+// Contenders take turns on one control plane, each with a scheduler of its own; a
+// figure is the median of its turns. The last line is the RATIO of behind to
+// alone, and the exit status is 1 when it misses the goal.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+
+	"github.com/tutti-project/tutti/test/bench"
+)
+
+type options struct {
+	racks, pending, gangs, turns int
+	dir                          string
+}
+
+var goal = bench.Goal{Name: "pending2000_behind_vs_alone", Limit: 1.5}
+
+func main() {
+	var o options
+	flag.IntVar(&o.racks, "racks", 100, "racks of 50 nodes")
+	flag.IntVar(&o.pending, "pending", 2000, "gangs that do not fit")
+	flag.IntVar(&o.gangs, "gangs", 100, "gangs of 4 that do")
+	flag.IntVar(&o.turns, "turns", 3, "turns of every contender")
+	flag.StringVar(&o.dir, "dir", ".bench", "folder for the control plane's files; removed at the end")
+	flag.Parse()
+	bench.Main(func(ctx context.Context) (bool, error) { return run(ctx, o) })
+}
+
+func run(ctx context.Context, o options) (bool, error) {
+	defer os.RemoveAll(o.dir)
+	s, err := start(ctx, o)
+	if err != nil {
+		return false, err
+	}
+	defer s.plane.Stop()
+	times, err := bench.Turns(ctx, o.turns, []bench.Contender[bench.Took]{
+		{Name: "alone", Run: func(ctx context.Context, label string) (bench.Took, error) { return s.turn(ctx, label, 0, false) }},
+		{Name: "behind", Run: func(ctx context.Context, label string) (bench.Took, error) {
+			return s.turn(ctx, label, o.pending, false)
+		}},
+		{Name: "woken", Run: func(ctx context.Context, label string) (bench.Took, error) {
+			return s.turn(ctx, label, o.pending, true)
+		}},
+	})
+	if err != nil {
+		return false, err
+	}
+	medians := map[string]float64{}
+	for _, name := range []string{"alone", "behind", "woken"} {
+		medians[name] = bench.Median(times[name], bench.Took.Seconds)
+		fmt.Printf("%-9s %6.2f s  %v\n", name, medians[name], times[name])
+	}
+	fmt.Printf("woken / alone %.2f\n", medians["woken"]/medians["alone"])
+	return goal.Report(medians["behind"] / medians["alone"]), nil
+}
