@@ -257,7 +257,7 @@ func (g *gate) wakeKnown(key types.NamespacedName) {
 }
 
 func (g *gate) rouse(key types.NamespacedName, gang *gated) {
-	gang.stale = gang.refused
+	gang.stale, gang.needs.alike = gang.refused, "" // it may no longer be what it was
 	g.lookAfter(key, gang, settle)
 }
 

@@ -122,7 +122,7 @@ func (g *gate) nextOfLine() (types.NamespacedName, bool) {
 	var soonest time.Time
 	for key, gang := range g.line.waiting {
 		switch {
-		case gang.needs.alike != "" && g.line.refused[gang.needs.alike] && g.line.at == g.epochs[helpRoom]:
+		case g.isLikeARefused(gang):
 			g.again(key, gang)
 		case gang.due.After(now):
 			if soonest.IsZero() || gang.due.Before(soonest) {
@@ -141,6 +141,13 @@ func (g *gate) nextOfLine() (types.NamespacedName, bool) {
 	delete(g.line.waiting, next)
 	g.line.tried = now
 	return next, true
+}
+
+// isLikeARefused tells whether a gang that room woke is like one that has been
+// refused since. Callers hold mu.
+func (g *gate) isLikeARefused(gang *gated) bool {
+	epoch := g.epochs[helpRoom]
+	return gang.needs.alike != "" && g.line.refused[gang.needs.alike] && g.line.at == epoch && gang.since[helpRoom] != epoch
 }
 
 // again refuses a gang as another one was that is alike, without asking the

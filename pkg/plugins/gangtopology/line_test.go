@@ -146,6 +146,33 @@ func TestGangsThatAreAlikeAreRefusedTogether(t *testing.T) {
 	s.wantActivated("two") // the first was not refused, so the one alike is asked
 }
 
+func TestAGangIsNotTakenForItself(t *testing.T) {
+	alike := anyRoom
+	alike.alike = "8 pods of 8 GPUs"
+	for name, wake := range map[string]func(*gateScene, types.NamespacedName){
+		"its group was edited": func(s *gateScene, key types.NamespacedName) { s.gate.wake(key) },
+		"an event was lost": func(s *gateScene, key types.NamespacedName) {
+			s.clock.Step(lostEvent)
+			s.gate.look(klog.Background(), key)
+		},
+		"its group was edited after another one was refused": func(s *gateScene, key types.NamespacedName) {
+			s.gate.changed()
+			s.refusedFor("other", 0, alike)
+			s.handle.activated = nil
+			s.gate.wake(key)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newLineScene(t)
+			key := s.refusedFor("g", 0, alike)
+			s.handle.activated = nil
+			wake(s, key)
+			s.turns()
+			s.wantActivated("g")
+		})
+	}
+}
+
 func TestOnlyWhatCanHelpWakesAGang(t *testing.T) {
 	claim := types.NamespacedName{Namespace: "ns", Name: "data"}
 	withClaim := needs{help: [helps]bool{helpRoom: true, helpVolumes: true}, claims: map[types.NamespacedName]bool{claim: true}}
