@@ -162,6 +162,11 @@ bench: tools build ## Measure gangs on 5,000 nodes beside kube-scheduler and a b
 	@hack/tools/build.sh . bin/bench-gang ./test/gangbench
 	@exec bin/bench-gang $(BENCH)
 
+.PHONY: bench-pending
+bench-pending: tools build ## Measure what 2,000 gangs that do not fit cost 100 that do.
+	@hack/tools/build.sh . bin/bench-pending ./test/pendingbench
+	@exec bin/bench-pending $(BENCH)
+
 .PHONY: bench-go
 bench-go: ## Run the Go benchmarks of the pure packages.
 	go test -run '^$$' -bench . -benchmem $(PURE)

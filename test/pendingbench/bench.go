@@ -4,9 +4,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -22,7 +25,6 @@ import (
 	podgroups "sigs.k8s.io/scheduler-plugins/pkg/generated/clientset/versioned"
 
 	"github.com/tutti-project/tutti/pkg/apis/tutti"
-	"github.com/tutti-project/tutti/test/bench"
 	"github.com/tutti-project/tutti/test/controlplane"
 )
 
@@ -64,51 +66,80 @@ func start(ctx context.Context, o options) (*scene, error) {
 }
 
 // turn measures one contender and takes all away again.
-func (s *scene) turn(ctx context.Context, label string, pending int, woken bool) (bench.Took, error) {
+func (s *scene) turn(ctx context.Context, label string, pending int, woken bool) (r result, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if err := s.namespace(ctx, label); err != nil {
-		return 0, err
+		return r, err
 	}
 	defer s.remove(label)
 	if err := s.create(ctx, label, "pending", pending, tooBig); err != nil {
-		return 0, fmt.Errorf("creating gangs that do not fit: %w", err)
+		return r, fmt.Errorf("creating gangs that do not fit: %w", err)
 	}
 	if err := s.complete(ctx, label, "pending", pending); err != nil {
-		return 0, err
+		return r, err
 	}
 	if err := s.create(ctx, label, "fits", s.gangs, fits); err != nil {
-		return 0, fmt.Errorf("creating gangs that fit: %w", err)
+		return r, fmt.Errorf("creating gangs that fit: %w", err)
 	}
 	scheduler, err := s.plane.StartScheduler("--leader-elect=false", "--v=0")
 	if err != nil {
-		return 0, err
+		return r, err
 	}
 	defer scheduler.Stop()
 	if err := s.settled(ctx, label, pending); err != nil {
-		return 0, err
+		return r, err
 	}
 	if woken {
 		stop, err := s.disturb(ctx)
 		if err != nil {
-			return 0, err
+			return r, err
 		}
 		defer stop()
 	}
 	bound, err := s.watchBound(ctx, label)
 	if err != nil {
-		return 0, err
+		return r, err
 	}
-	begin := time.Now()
+	begin, before := time.Now(), cpuOf(scheduler.PID())
 	if err := s.complete(ctx, label, "fits", s.gangs); err != nil {
-		return 0, err
+		return r, err
 	}
 	select {
 	case <-bound:
-		return bench.Took(time.Since(begin)), nil
+		return result{wall: time.Since(begin), cpu: cpuOf(scheduler.PID()) - before}, nil
 	case <-ctx.Done():
-		return 0, errors.Join(fmt.Errorf("not all pods bound: %w", ctx.Err()), s.plane.Failure())
+		return r, errors.Join(fmt.Errorf("not all pods bound: %w", ctx.Err()), s.plane.Failure())
 	}
+}
+
+// result is what one turn took, and what CPU time the scheduler used meanwhile:
+// on a machine that does other things as well, that tells more.
+type result struct{ wall, cpu time.Duration }
+
+// String implements fmt.Stringer.
+func (r result) String() string {
+	return fmt.Sprintf("%6.2f s, %5.2f s of CPU", r.wall.Seconds(), r.cpu.Seconds())
+}
+
+// cpuOf is the CPU time that a running process has used: the 14th and 15th field
+// of its stat file, in hundredths of a second (proc(5)). Zero where that is not.
+func cpuOf(pid int) time.Duration {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := bytes.Cut(stat, []byte(") ")) // after the name, which may have spaces: the third field
+	fields := bytes.Fields(rest)
+	if len(fields) < 13 {
+		return 0
+	}
+	ticks := 0
+	for _, field := range fields[11:13] {
+		n, _ := strconv.Atoi(string(field))
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
 // fits is a pod of a gang that fits, tooBig one of the i-th that does not: no two

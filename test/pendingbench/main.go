@@ -49,12 +49,12 @@ func run(ctx context.Context, o options) (bool, error) {
 		return false, err
 	}
 	defer s.plane.Stop()
-	times, err := bench.Turns(ctx, o.turns, []bench.Contender[bench.Took]{
-		{Name: "alone", Run: func(ctx context.Context, label string) (bench.Took, error) { return s.turn(ctx, label, 0, false) }},
-		{Name: "behind", Run: func(ctx context.Context, label string) (bench.Took, error) {
+	times, err := bench.Turns(ctx, o.turns, []bench.Contender[result]{
+		{Name: "alone", Run: func(ctx context.Context, label string) (result, error) { return s.turn(ctx, label, 0, false) }},
+		{Name: "behind", Run: func(ctx context.Context, label string) (result, error) {
 			return s.turn(ctx, label, o.pending, false)
 		}},
-		{Name: "woken", Run: func(ctx context.Context, label string) (bench.Took, error) {
+		{Name: "woken", Run: func(ctx context.Context, label string) (result, error) {
 			return s.turn(ctx, label, o.pending, true)
 		}},
 	})
@@ -63,8 +63,9 @@ func run(ctx context.Context, o options) (bool, error) {
 	}
 	medians := map[string]float64{}
 	for _, name := range []string{"alone", "behind", "woken"} {
-		medians[name] = bench.Median(times[name], bench.Took.Seconds)
-		fmt.Printf("%-9s %6.2f s  %v\n", name, medians[name], times[name])
+		medians[name] = bench.Median(times[name], func(r result) float64 { return r.wall.Seconds() })
+		cpu := bench.Median(times[name], func(r result) float64 { return r.cpu.Seconds() })
+		fmt.Printf("%-9s %6.2f s, %5.2f s of CPU  %v\n", name, medians[name], cpu, times[name])
 	}
 	fmt.Printf("woken / alone %.2f\n", medians["woken"]/medians["alone"])
 	return goal.Report(medians["behind"] / medians["alone"]), nil
