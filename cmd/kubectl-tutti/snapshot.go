@@ -5,7 +5,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -38,7 +37,7 @@ so that the same decision follows from the file.`,
 				}
 				s = s.Anonymize(levels)
 			}
-			var out io.Writer = e.out
+			out := e.out
 			if path != "" && path != "-" {
 				file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 				if err != nil {

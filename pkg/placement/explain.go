@@ -47,22 +47,29 @@ func (d Decision) Explain(p Problem) string {
 			fmt.Fprintf(&b, "; all pods of %s on one kind of host, here %s", p.Roles[r].Name, kind)
 		}
 	}
-	missing := 0
-	if len(d.Rejections) > 0 {
-		missing = d.Rejections[0].missing()
-	}
-	for _, rj := range d.Levels {
-		if rj.missing() < missing {
-			missing = rj.missing()
-			fmt.Fprintf(&b, "; %s would have room for %s", p.Tree.Describe(rj.Domain), rj.room(p, d.told(p)))
-		}
-	}
+	b.WriteString(d.nearer(p))
 	if d.Wider != nil {
 		fmt.Fprintf(&b, "; %s would take it", p.Tree.Describe(d.Wider.ID))
 	}
 	b.WriteString(d.excluded())
 	if d.Bounded {
 		b.WriteString("; the search stopped at its limit, so an arrangement may have been missed")
+	}
+	return b.String()
+}
+
+// nearer names the domains of wider levels that would lack less.
+func (d Decision) nearer(p Problem) string {
+	if len(d.Rejections) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	missing := d.Rejections[0].missing()
+	for _, rj := range d.Levels {
+		if rj.missing() < missing {
+			missing = rj.missing()
+			fmt.Fprintf(&b, "; %s would have room for %s", p.Tree.Describe(rj.Domain), rj.room(p, d.told(p)))
+		}
 	}
 	return b.String()
 }

@@ -55,28 +55,12 @@ func TestStepsOfAQuestion(t *testing.T) {
 		p := manyShapes(rand.New(rand.NewPCG(uint64(seed), 99)))
 		c := newCapacity(p.Tree, p.Resources, p.Free)
 		c.setHosts(p)
-		var before Decision
-		for i, given := range []int{0, 1 << 8, 1 << 12, 1 << 16, 1 << 20} {
-			steps := given
-			d := c.plan(p, false, &steps)
-			if steps < 0 || steps > given {
-				t.Errorf("seed %d: %d steps left of %d", seed, steps, given)
-			}
-			if i > 0 && before.Hosts != nil && d.Hosts == nil {
-				t.Errorf("seed %d: it fits, but not with %d steps", seed, given)
-			}
-			if i > 0 && before.Hosts == nil && d.Hosts != nil {
-				late++
-				if !before.Bounded {
-					t.Errorf("seed %d: it does not fit, but with %d steps it does", seed, given)
-				}
-			}
-			before = d
-		}
+		last, turned := planWithMoreAndMore(t, seed, c, p)
+		late += turned
 		switch {
-		case before.Hosts != nil:
+		case last.Hosts != nil:
 			yes++
-		case before.Bounded:
+		case last.Bounded:
 			bounded++
 		default:
 			no++
@@ -88,6 +72,30 @@ func TestStepsOfAQuestion(t *testing.T) {
 	}
 }
 
+// planWithMoreAndMore returns the decision with the most steps, and how often more
+// of them turned a no into a yes.
+func planWithMoreAndMore(t *testing.T, seed int, c *Planner, p Problem) (before Decision, turned int) {
+	t.Helper()
+	for i, given := range []int{0, 1 << 8, 1 << 12, 1 << 16, 1 << 20} {
+		steps := given
+		d := c.plan(p, false, &steps)
+		if steps < 0 || steps > given {
+			t.Errorf("seed %d: %d steps left of %d", seed, steps, given)
+		}
+		if i > 0 && before.Hosts != nil && d.Hosts == nil {
+			t.Errorf("seed %d: it fits, but not with %d steps", seed, given)
+		}
+		if i > 0 && before.Hosts == nil && d.Hosts != nil {
+			turned++
+			if !before.Bounded {
+				t.Errorf("seed %d: it does not fit, but with %d steps it does", seed, given)
+			}
+		}
+		before = d
+	}
+	return before, turned
+}
+
 // TestStepsOfASearchForVictims: all of its plans share them, and what is not proven
 // for want of steps is not called least.
 func TestStepsOfASearchForVictims(t *testing.T) {
@@ -97,13 +105,7 @@ func TestStepsOfASearchForVictims(t *testing.T) {
 	}
 	found, short := 0, 0
 	for seed := range n {
-		rng := rand.New(rand.NewPCG(uint64(seed), 101))
-		p := manyShapes(rng)
-		p.GPUs = make([]HostGPUs, len(p.Free))
-		for r := range p.Roles {
-			p.Roles[r].Link = 0
-		}
-		victims := drawVictims(rng, &p)
+		p, victims := manyShapesAndVictims(seed)
 		c := NewPlanner(p.Tree, p.Resources, cloned(p.Free))
 		c.setHosts(p)
 		s := newVictimSearch(c, p, victims)
@@ -119,17 +121,33 @@ func TestStepsOfASearchForVictims(t *testing.T) {
 			short++
 		}
 		found++
-		enough := s.planWithout(s.best, true)
-		if enough.Hosts == nil {
-			t.Errorf("seed %d: the victims found are not enough", seed)
-		}
-		_, e := PlanWithVictims(p, victims)
-		if cost := s.costOf(s.best); least && e.Least && cost != e.Cost || e.Least && cost.compare(e.Cost) < 0 {
-			t.Errorf("seed %d: %+v with few steps (least: %v), %+v with all", seed, cost, least, e)
-		}
+		checkVictimsFound(t, seed, s, least, p, victims)
 	}
 	t.Logf("%d searches, %d of them short of steps", found, short)
 	if found < n/10 || short == 0 {
 		t.Error("the searches are too one-sided to prove anything")
+	}
+}
+
+func manyShapesAndVictims(seed int) (Problem, []Victim) {
+	rng := rand.New(rand.NewPCG(uint64(seed), 101))
+	p := manyShapes(rng)
+	p.GPUs = make([]HostGPUs, len(p.Free))
+	for r := range p.Roles {
+		p.Roles[r].Link = 0
+	}
+	return p, drawVictims(rng, &p)
+}
+
+// checkVictimsFound: they are enough, and no better than the search with all steps
+// proves to be possible.
+func checkVictimsFound(t *testing.T, seed int, s *victimSearch, least bool, p Problem, victims []Victim) {
+	t.Helper()
+	if s.planWithout(s.best, true).Hosts == nil {
+		t.Errorf("seed %d: the victims found are not enough", seed)
+	}
+	_, e := PlanWithVictims(p, victims)
+	if cost := s.costOf(s.best); least && e.Least && cost != e.Cost || e.Least && cost.compare(e.Cost) < 0 {
+		t.Errorf("seed %d: %+v with few steps (least: %v), %+v with all", seed, cost, least, e)
 	}
 }

@@ -159,26 +159,31 @@ func (pl *plan) supply(role, d int, request int64, t, k int) (slots, total int64
 	only := Role{Pods: 1, Request: make([]int64, len(pl.resources))}
 	only.Request[d] = request
 	slots, total = pl.shapeOf(&only, anyKind).sums[t][k], pl.totalOf(d, t, k)
-	right := func(h int, free []int64) {
+	pl.differing(role, func(h int, free []int64) {
 		if hosts.first <= h && h < hosts.last {
 			count(pl.free[h], -1, true)
 			count(free, 1, asked[h] != ineligible)
 		}
-	}
+	})
+	return slots, total
+}
+
+// differing visits the hosts, each once, of which the planner's sums are not what
+// the role finds, with what they have left.
+func (pl *plan) differing(role int, visit func(h int, free []int64)) {
 	for _, h := range pl.room.hosts {
-		right(h, pl.room.free(h))
+		visit(h, pl.room.free(h))
 	}
 	for h, change := range pl.assumed {
 		if pl.room.row[h] == 0 {
-			right(h, change.Free)
+			visit(h, change.Free)
 		}
 	}
 	for _, h := range pl.marks.told[role] {
-		if _, assumed := pl.assumed[h]; asked[h] == ineligible && pl.room.row[h] == 0 && !assumed {
-			right(h, pl.free[h])
+		if _, assumed := pl.assumed[h]; pl.marks.asked[role][h] == ineligible && pl.room.row[h] == 0 && !assumed {
+			visit(h, pl.free[h])
 		}
 	}
-	return slots, total
 }
 
 // lacksLinks: the host has what a pod of the role asks for, but no links.

@@ -191,11 +191,8 @@ func (w *StatusWriter) bring(ctx context.Context, uid types.UID, now *written) e
 		}
 		metadata := map[string]any{"uid": uid}
 		if len(now.pending) > 0 {
-			if now.version == "" {
-				gone, err := w.read(ctx, groups, uid, now)
-				if err != nil || gone {
-					return err
-				}
+			if gone, err := w.read(ctx, groups, uid, now); err != nil || gone {
+				return err
 			}
 			if merged := merge(now.stored, now.pending); !apiequality.Semantic.DeepEqual(now.stored, merged) {
 				fields["conditions"] = merged
@@ -212,13 +209,8 @@ func (w *StatusWriter) bring(ctx context.Context, uid types.UID, now *written) e
 		object, err := groups.Patch(ctx, now.name.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 		switch {
 		case err == nil:
-			if conditions, written := fields["conditions"].([]metav1.Condition); written {
-				now.stored = conditions
-			}
-			if kept := conditionsOf(object); len(kept) > 0 { // a CRD without conditions keeps none
-				now.stored = kept
-			}
-			now.version = object.GetResourceVersion()
+			conditions, _ := fields["conditions"].([]metav1.Condition)
+			now.remember(object, conditions)
 			return nil
 		case apierrors.IsNotFound(err) || apierrors.IsInvalid(err):
 			w.Forget(uid) // gone, or another object by this name: the uid in the patch differs
@@ -234,9 +226,24 @@ func (w *StatusWriter) bring(ctx context.Context, uid types.UID, now *written) e
 	}
 }
 
+// remember takes note of what the API server answered to a write of these
+// conditions, if any.
+func (now *written) remember(object *unstructured.Unstructured, conditions []metav1.Condition) {
+	if conditions != nil {
+		now.stored = conditions
+	}
+	if kept := conditionsOf(object); len(kept) > 0 { // a CRD without conditions keeps none
+		now.stored = kept
+	}
+	now.version = object.GetResourceVersion()
+}
+
 // read learns what is stored. True when the group is gone, and its verdict with
 // it.
 func (w *StatusWriter) read(ctx context.Context, groups dynamic.ResourceInterface, uid types.UID, now *written) (gone bool, err error) {
+	if now.version != "" {
+		return false, nil // it is known
+	}
 	object, err := groups.Get(ctx, now.name.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || (err == nil && object.GetUID() != uid) {
 		w.Forget(uid)

@@ -30,7 +30,7 @@ func (w *world) admit(o *unstructured.Unstructured) error {
 		return err
 	}
 	if pod.Spec.Priority == nil {
-		pod.Spec.Priority = ptr.To(class.Value)
+		pod.Spec.Priority = new(class.Value)
 	}
 	if pod.Spec.PreemptionPolicy == nil {
 		pod.Spec.PreemptionPolicy = class.PreemptionPolicy

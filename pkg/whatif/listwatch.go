@@ -84,14 +84,14 @@ func (s *server) list(r *http.Request, target request) (map[string]any, error) {
 
 // watch streams changes until the client goes. With sendInitialEvents it begins
 // with all objects and a bookmark after them.
-func (s *server) watch(r *http.Request, target request) (*http.Response, error) {
+func (s *server) watch(r *http.Request, target request) *http.Response {
 	selection, err := selectionOf(r, target)
 	if err != nil {
-		return failed(r, err), nil
+		return failed(r, err)
 	}
 	reader, writer := io.Pipe()
 	go func() { _ = writer.CloseWithError(s.stream(r, target, selection, writer)) }()
-	return response(r, http.StatusOK, reader), nil
+	return response(r, http.StatusOK, reader)
 }
 
 func (s *server) stream(r *http.Request, target request, selection selection, w io.Writer) error {

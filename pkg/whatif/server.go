@@ -67,7 +67,7 @@ func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 	case err != nil:
 		return failed(r, err), nil
 	case answer == nil:
-		return s.watch(r, target)
+		return s.watch(r, target), nil
 	}
 	return respond(r, status, answer), nil
 }
@@ -125,6 +125,11 @@ func (s *server) serve(r *http.Request, target request) (answer any, status int,
 		answer, err := s.delete(r, target)
 		return answer, http.StatusOK, err
 	}
+	return s.write(r, target)
+}
+
+// write answers requests with a body.
+func (s *server) write(r *http.Request, target request) (answer any, status int, err error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, 0, fmt.Errorf("reading the request: %w", err)
@@ -318,7 +323,7 @@ func decode(body []byte) (*unstructured.Unstructured, error) {
 
 func failed(r *http.Request, err error) *http.Response {
 	status := apierrors.NewInternalError(err).Status()
-	if known, ok := err.(apierrors.APIStatus); ok { //nolint:errorlint // nobody wraps them on the way here
+	if known, ok := err.(apierrors.APIStatus); ok {
 		status = known.Status()
 	}
 	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}

@@ -92,34 +92,9 @@ type Pod struct {
 // isolate keeps of a snapshot what matters to the target: what holds room, and
 // the target itself. Other gangs that wait would only take part in a race.
 func isolate(s *snapshot.Snapshot, target Target, preempt bool, now time.Time) ([]*unstructured.Unstructured, error) {
-	found := false
-	var kept []*unstructured.Unstructured
-	groups := map[types.NamespacedName]bool{target.Gang: true}
-	for _, pod := range s.Of("Pod") {
-		key := keyOf(pod)
-		own := (target.Gang.Name != "" && GangOf(pod) == target.Gang) || key == target.Pod
-		if phase, _, _ := unstructured.NestedString(pod.Object, "status", "phase"); phase == string(v1.PodSucceeded) || phase == string(v1.PodFailed) {
-			if own {
-				kept = append(kept, pod) // ranks that have succeeded count
-			}
-			continue
-		}
-		if own {
-			found = true
-			if !preempt && nodeOf(pod) == "" {
-				pod = pod.DeepCopy()
-				if err := unstructured.SetNestedField(pod.Object, string(v1.PreemptNever), "spec", "preemptionPolicy"); err != nil {
-					return nil, fmt.Errorf("pod %s: %w", key, err)
-				}
-			}
-			kept = append(kept, pod)
-			continue
-		}
-		nominated, _, _ := unstructured.NestedString(pod.Object, "status", "nominatedNodeName")
-		if nodeOf(pod) != "" || nominated != "" {
-			kept = append(kept, pod)
-			groups[GangOf(pod)] = true
-		}
+	kept, groups, found, err := isolatePods(s, target, preempt)
+	if err != nil {
+		return nil, err
 	}
 	for _, o := range s.Objects {
 		switch o.GetKind() {
@@ -144,6 +119,40 @@ func isolate(s *snapshot.Snapshot, target Target, preempt bool, now time.Time) (
 		return nil, fmt.Errorf("%s is not in the snapshot", target)
 	}
 	return kept, nil
+}
+
+// isolatePods keeps pods and names the groups that they need; found says whether
+// one of the target's is among them.
+func isolatePods(s *snapshot.Snapshot, target Target, preempt bool) (kept []*unstructured.Unstructured, groups map[types.NamespacedName]bool, found bool, err error) {
+	groups = map[types.NamespacedName]bool{target.Gang: true}
+	for _, pod := range s.Of("Pod") {
+		own := (target.Gang.Name != "" && GangOf(pod) == target.Gang) || keyOf(pod) == target.Pod
+		nominated, _, _ := unstructured.NestedString(pod.Object, "status", "nominatedNodeName")
+		switch {
+		case hasEnded(pod):
+			if own {
+				kept = append(kept, pod) // ranks that have succeeded count
+			}
+		case own:
+			found = true
+			if !preempt && nodeOf(pod) == "" {
+				pod = pod.DeepCopy()
+				if err := unstructured.SetNestedField(pod.Object, string(v1.PreemptNever), "spec", "preemptionPolicy"); err != nil {
+					return nil, nil, false, fmt.Errorf("pod %s: %w", keyOf(pod), err)
+				}
+			}
+			kept = append(kept, pod)
+		case nodeOf(pod) != "" || nominated != "":
+			kept = append(kept, pod)
+			groups[GangOf(pod)] = true
+		}
+	}
+	return kept, groups, found, nil
+}
+
+func hasEnded(pod *unstructured.Unstructured) bool {
+	phase, _, _ := unstructured.NestedString(pod.Object, "status", "phase")
+	return phase == string(v1.PodSucceeded) || phase == string(v1.PodFailed)
 }
 
 // GangOf is the group that a pod is labelled with; its name is empty for none.
@@ -176,7 +185,7 @@ func refreshed(o *unstructured.Unstructured, taken, now time.Time) *unstructured
 func Waiting(s *snapshot.Snapshot) []types.NamespacedName {
 	found := map[types.NamespacedName]bool{}
 	for _, pod := range s.Of("Pod") {
-		if phase, _, _ := unstructured.NestedString(pod.Object, "status", "phase"); nodeOf(pod) == "" && phase != string(v1.PodSucceeded) && phase != string(v1.PodFailed) {
+		if nodeOf(pod) == "" && !hasEnded(pod) {
 			found[GangOf(pod)] = true
 		}
 	}

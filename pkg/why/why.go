@@ -9,6 +9,7 @@ package why
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -78,18 +79,11 @@ func Find(s *snapshot.Snapshot, kinds []string, key types.NamespacedName) (Subje
 }
 
 func alternatives(kinds []string) string {
-	text := ""
-	for i, kind := range kinds {
-		switch {
-		case i == 0:
-		case i == len(kinds)-1:
-			text += " or "
-		default:
-			text += ", "
-		}
-		text += kind
+	last := len(kinds) - 1
+	if last == 0 {
+		return kinds[0]
 	}
-	return text
+	return strings.Join(kinds[:last], ", ") + " or " + kinds[last]
 }
 
 func find(s *snapshot.Snapshot, kind string, key types.NamespacedName) *unstructured.Unstructured {

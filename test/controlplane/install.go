@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -51,18 +52,19 @@ func (c *ControlPlane) variant() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	kustomization := "resources:\n- " + filepath.Join(manifests, "base") + "\n"
+	var kustomization strings.Builder
+	fmt.Fprintf(&kustomization, "resources:\n- %s\n", filepath.Join(manifests, "base"))
 	for i, component := range c.installed {
 		if i == 0 {
-			kustomization += "components:\n"
+			kustomization.WriteString("components:\n")
 		}
-		kustomization += "- " + filepath.Join(manifests, component) + "\n"
+		fmt.Fprintf(&kustomization, "- %s\n", filepath.Join(manifests, component))
 	}
 	folder := filepath.Join(c.dir, "variant")
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return "", err
 	}
-	return folder, os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(kustomization), 0o600)
+	return folder, os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(kustomization.String()), 0o600)
 }
 
 // kustomize renders a folder.

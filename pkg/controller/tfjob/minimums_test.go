@@ -17,7 +17,7 @@ import (
 func TestRoleMinimums(t *testing.T) {
 	const chief, evaluator = kubeflowv1.TFJobReplicaTypeChief, kubeflowv1.TFJobReplicaTypeEval
 	atLeast := func(n int32) jobOption {
-		return scheduling(kubeflowv1.SchedulingPolicy{MinAvailable: ptr.To(n)})
+		return scheduling(kubeflowv1.SchedulingPolicy{MinAvailable: new(n)})
 	}
 	written := func(value string) jobOption {
 		return func(job *kubeflowv1.TFJob) {

@@ -6,6 +6,7 @@ package gangtopology
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -189,10 +190,12 @@ func (i *ideal) level(s start, now time.Time) int {
 	if s.tree != i.tree || now.Sub(i.made) > idealAge {
 		i.tree, i.made, i.answers, i.planners = s.tree, now, map[string]int{}, map[string]*placement.Planner{}
 	}
-	question := fmt.Sprint(s.resources, s.within)
+	var asked strings.Builder
+	fmt.Fprint(&asked, s.resources, s.within)
 	for _, role := range s.roles {
-		question += fmt.Sprint(role.Pods, role.Request)
+		fmt.Fprint(&asked, role.Pods, role.Request)
 	}
+	question := asked.String()
 	if level, known := i.answers[question]; known {
 		return level
 	}

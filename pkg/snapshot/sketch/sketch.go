@@ -28,15 +28,7 @@ func Cluster(t *testing.T, lines string) *snapshot.Snapshot {
 		if len(fields) < 2 {
 			continue
 		}
-		with := map[string]string{"gpus": "0", "pods": "1", "minimum": "", "priority": "0", "on": "", "workers": "1", "annotations": "{}", "spec": "", "node": "", "labels": ""}
-		for _, field := range fields[2:] {
-			if key, value, ok := strings.Cut(field, "="); ok {
-				with[key] = strings.ReplaceAll(value, "~", " ")
-			}
-		}
-		if with["minimum"] == "" {
-			with["minimum"] = with["pods"]
-		}
+		with := optionsOf(fields[2:])
 		name := fields[1]
 		switch fields[0] {
 		case "object":
@@ -78,6 +70,20 @@ func Cluster(t *testing.T, lines string) *snapshot.Snapshot {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// optionsOf reads key=value fields.
+func optionsOf(fields []string) map[string]string {
+	with := map[string]string{"gpus": "0", "pods": "1", "minimum": "", "priority": "0", "on": "", "workers": "1", "annotations": "{}", "spec": "", "node": "", "labels": ""}
+	for _, field := range fields {
+		if key, value, ok := strings.Cut(field, "="); ok {
+			with[key] = strings.ReplaceAll(value, "~", " ")
+		}
+	}
+	if with["minimum"] == "" {
+		with["minimum"] = with["pods"]
+	}
+	return with
 }
 
 func node(name, rack string, with map[string]string) string {
