@@ -72,6 +72,11 @@ images: build agent bin/image ## Write the product's container images to bin/ima
 	@hack/agent-root.sh bin/cgo/tutti-agent bin/cgo/root
 	@bin/image -o bin/images/tutti-agent.tar -user 0:0 -entrypoint /tutti-agent tutti-agent:dev=bin/cgo/root
 
+.PHONY: install-yaml
+install-yaml: bin/kubectl ## Write all that is installed into one file, bin/install.yaml (REGISTRY, TAG: whose images).
+	@bin/kubectl kustomize manifests/base | sed -E 's|image: (tutti-[a-z]+):dev$$|image: $(if $(REGISTRY),$(REGISTRY)/)\1:$(or $(TAG),dev)|' >bin/install.yaml
+	@echo bin/install.yaml
+
 bin/golangci-lint: $(LINT_MODULE)
 	@hack/tools/build.sh hack/tools/lint ../../../bin/ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	@touch $@
@@ -109,6 +114,7 @@ test-unit: ## Run the unit tests, the pure packages first.
 	go test -shuffle=on $(PURE)
 	go test -shuffle=on $$(go list ./... | grep -v /tutti/test/)
 	cd hack/tools && go test ./versions ./image ./runcfit
+	cd hack/tools/manifests && go test ./...
 	$(MAKE) test-driver
 
 .PHONY: test-driver
@@ -202,6 +208,7 @@ verify: tools ## Check that generated code, go.mod files and formatting are up t
 lint: bin/golangci-lint ## Run the linters.
 	bin/golangci-lint run --allow-parallel-runners ./...
 	cd hack/tools && ../../bin/golangci-lint run --allow-parallel-runners --config ../../.golangci.yaml ./...
+	cd hack/tools/manifests && ../../../bin/golangci-lint run --allow-parallel-runners --config ../../../.golangci.yaml ./...
 
 ##@ Change
 
@@ -218,3 +225,4 @@ tidy: ## Tidy the go.mod files.
 	go mod tidy
 	cd hack/tools && go mod tidy
 	cd hack/tools/lint && go mod tidy
+	cd hack/tools/manifests && go mod tidy

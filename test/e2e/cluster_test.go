@@ -93,10 +93,18 @@ func (c *cluster) killProgram(ctx context.Context, program string) error {
 	if err != nil {
 		return err
 	}
+	killed := map[string]bool{}
 	for _, pod := range pods.Items {
+		if killed[pod.Spec.NodeName] { // both replicas were there
+			continue
+		}
+		killed[pod.Spec.NodeName] = true
 		ready, err := c.ready(ctx, pod.Spec.NodeName)
-		if err != nil || !ready {
+		if err != nil {
 			return err
+		}
+		if !ready {
+			continue
 		}
 		if err := kill(ctx, pod.Spec.NodeName, "^/"+program); err != nil {
 			return err

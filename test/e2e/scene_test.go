@@ -230,8 +230,8 @@ func (s *scene) explain(ctx context.Context) {
 		"pods.txt":             {"get", "pods", "-A", "-o", "wide"},
 		"events.txt":           {"-n", s.namespace, "get", "events", "--sort-by=.lastTimestamp"},
 		"nodes.txt":            {"describe", "nodes"},
-		"tutti-scheduler.log":  {"-n", "tutti-system", "logs", "deployment/tutti-scheduler"},
-		"tutti-controller.log": {"-n", "tutti-system", "logs", "deployment/tutti-controller"},
+		"tutti-scheduler.log":  {"-n", "tutti-system", "logs", "-l", "app.kubernetes.io/name=tutti-scheduler", "--prefix", "--tail=-1"},
+		"tutti-controller.log": {"-n", "tutti-system", "logs", "-l", "app.kubernetes.io/name=tutti-controller", "--prefix", "--tail=-1"},
 	}
 	for name, args := range questions {
 		err := eventually(ctx, time.Minute, func(ctx context.Context) error {
