@@ -27,6 +27,7 @@ func TestChartHasTheObjectsOfTheKustomization(t *testing.T) {
 		components []string
 	}{
 		"the defaults":      {},
+		"the agent":         {values: map[string]any{"agent": map[string]any{"enabled": true}}, components: []string{"agent"}},
 		"native pod groups": {values: map[string]any{"nativePodGroups": true}, components: []string{"native-pod-groups"}},
 	}
 	for name, tc := range cases {
@@ -39,12 +40,12 @@ func TestChartHasTheObjectsOfTheKustomization(t *testing.T) {
 	}
 }
 
-// alike takes away what may differ: Helm makes the namespace itself, it marks what is its own and what stays, and
+// alike takes away what may differ: Helm makes the release's namespace itself, it marks what is its own and what stays, and
 // each has its way to restart pods when their ConfigMap changes.
 func alike(objects map[string]object) map[string]object {
 	same := map[string]object{}
 	for _, o := range objects {
-		if o.kind() == "Namespace" {
+		if o.kind() == "Namespace" && o.metadata()["name"] == namespace {
 			continue
 		}
 		o = withoutHash(o)
