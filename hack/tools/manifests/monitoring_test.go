@@ -26,7 +26,7 @@ const monitoring = root + "/manifests/monitoring"
 // TestEveryQueryAndRuleIsOneOfPrometheus: what Prometheus would refuse, or read as something else.
 func TestEveryQueryAndRuleIsOneOfPrometheus(t *testing.T) {
 	for where, query := range queries(t) {
-		if _, err := promql.ParseExpr(query); err != nil {
+		if _, err := reader.ParseExpr(query); err != nil {
 			t.Errorf("%s: %v in %s", where, err, query)
 		}
 	}
@@ -140,8 +140,6 @@ func TestComponentMonitoringAddsToTheBase(t *testing.T) {
 	}
 }
 
-var promql = parser.NewParser(parser.Options{})
-
 // rules are read as Prometheus reads them.
 func rules(t *testing.T) *rulefmt.RuleGroups {
 	t.Helper()
@@ -159,7 +157,7 @@ func rules(t *testing.T) *rulefmt.RuleGroups {
 	if err != nil {
 		t.Fatal(err)
 	}
-	groups, errs := rulefmt.Parse(spec, false, model.UTF8Validation, promql, slog.Default())
+	groups, errs := rulefmt.Parse(spec, false, model.UTF8Validation, reader, slog.Default())
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
@@ -203,7 +201,7 @@ func queries(t *testing.T) map[string]string {
 
 func metricsOf(t *testing.T, query string) []string {
 	t.Helper()
-	expression, err := promql.ParseExpr(query)
+	expression, err := reader.ParseExpr(query)
 	if err != nil {
 		t.Fatalf("%v in %s", err, query)
 	}
