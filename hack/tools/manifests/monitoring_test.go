@@ -35,6 +35,28 @@ func TestEveryQueryAndRuleIsOneOfPrometheus(t *testing.T) {
 // TestEveryMetricThatIsWatchedIsServed: those of Tutti are in the document that a test compares with what the
 // programs serve, the agent's where it registers them, and the engine's in testdata/metrics.
 func TestEveryMetricThatIsWatchedIsServed(t *testing.T) {
+	known := served(t)
+	records := map[string]bool{}
+	for _, group := range rules(t).Groups {
+		for _, rule := range group.Rules {
+			if rule.Record != "" {
+				records[rule.Record] = true
+			}
+		}
+	}
+	for where, query := range queries(t) {
+		for _, name := range metricsOf(t, query) {
+			base := regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(name, "")
+			if !known[name] && !known[base] && !records[name] {
+				t.Errorf("%s names %s, which nothing serves", where, name)
+			}
+		}
+	}
+}
+
+// served are the names of metrics that the programs have.
+func served(t *testing.T) map[string]bool {
+	t.Helper()
 	known := map[string]bool{}
 	for _, document := range []string{"docs/metrics.md", "pkg/agent/metrics.go"} {
 		text, err := os.ReadFile(filepath.Join(root, document))
@@ -57,22 +79,7 @@ func TestEveryMetricThatIsWatchedIsServed(t *testing.T) {
 			known[strings.TrimSpace(line)] = true
 		}
 	}
-	records := map[string]bool{}
-	for _, group := range rules(t).Groups {
-		for _, rule := range group.Rules {
-			if rule.Record != "" {
-				records[rule.Record] = true
-			}
-		}
-	}
-	for where, query := range queries(t) {
-		for _, name := range metricsOf(t, query) {
-			base := regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(name, "")
-			if !known[name] && !known[base] && !records[name] {
-				t.Errorf("%s names %s, which nothing serves", where, name)
-			}
-		}
-	}
+	return known
 }
 
 // TestEveryAlertHasItsRunbook in docs/runbook.md, with what each section must say, and every section its alert.

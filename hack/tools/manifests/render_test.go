@@ -84,15 +84,16 @@ func kustomize(t *testing.T, components ...string) map[string]object {
 	if manifests, err = filepath.Rel(variant, manifests); err != nil {
 		t.Fatal(err)
 	}
-	lines := "resources:\n- " + manifests + "/base\n"
-	if len(components) > 0 {
-		lines += "components:\n"
-	}
+	kustomization := map[string][]string{"resources": {manifests + "/base"}}
 	for _, component := range components {
-		lines += "- " + manifests + "/" + component + "\n"
+		kustomization["components"] = append(kustomization["components"], manifests+"/"+component)
+	}
+	lines, err := yaml.Marshal(kustomization)
+	if err != nil {
+		t.Fatal(err)
 	}
 	files := filesys.MakeFsOnDisk()
-	if err := files.WriteFile(filepath.Join(variant, "kustomization.yaml"), []byte(lines)); err != nil {
+	if err := files.WriteFile(filepath.Join(variant, "kustomization.yaml"), lines); err != nil {
 		t.Fatal(err)
 	}
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(files, variant)
