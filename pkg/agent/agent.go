@@ -128,7 +128,6 @@ func (a *Agent) publish(ctx context.Context) {
 		}
 		first = time.Time{}
 		now := a.options.Now()
-		pause = review
 		if report, ok := a.report(start, now); !ok {
 			pause = debounce
 		} else if wrote, err := a.writer.write(ctx, report, !now.Before(beat)); err != nil {

@@ -83,6 +83,21 @@ func (r *run) settles(ctx context.Context, counts *counts) error {
 	return err
 }
 
+// runningOf counts the pods that have nodes; within is the rack of one of them,
+// and going a pod that is being deleted.
+func (r *run) runningOf(pods []corev1.Pod) (running int, within, going string) {
+	for _, pod := range pods {
+		if pod.DeletionTimestamp != nil {
+			return 0, "", pod.Name
+		}
+		if node := pod.Spec.NodeName; node != "" {
+			running++
+			within = r.rackOf(node)
+		}
+	}
+	return running, within, ""
+}
+
 // open says what is still to do for the gang, and whether it has lost pods and
 // finds no room for them.
 func (r *run) open(s *scene, g *gang) (why string, lacks bool) {
@@ -96,15 +111,9 @@ func (r *run) open(s *scene, g *gang) (why string, lacks bool) {
 	if len(pods) != g.pods {
 		return fmt.Sprintf("%s has %d pods, want %d", g.name, len(pods), g.pods), false
 	}
-	running, within := 0, ""
-	for _, pod := range pods {
-		if pod.DeletionTimestamp != nil {
-			return fmt.Sprintf("pod %s is going", pod.Name), false
-		}
-		if node := pod.Spec.NodeName; node != "" {
-			running++
-			within = r.rackOf(node)
-		}
+	running, within, going := r.runningOf(pods)
+	if going != "" {
+		return fmt.Sprintf("pod %s is going", going), false
 	}
 	if !g.rack {
 		within = ""

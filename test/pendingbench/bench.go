@@ -91,11 +91,7 @@ func (s *scene) turn(ctx context.Context, label string, pending int, woken bool)
 		return r, err
 	}
 	if woken {
-		stop, err := s.disturb(ctx)
-		if err != nil {
-			return r, err
-		}
-		defer stop()
+		defer s.disturb(ctx)()
 	}
 	bound, err := s.watchBound(ctx, label)
 	if err != nil {
@@ -218,7 +214,7 @@ func (s *scene) settled(ctx context.Context, namespace string, pending int) erro
 }
 
 // disturb changes a node's label ten times a second, until it is stopped.
-func (s *scene) disturb(ctx context.Context) (stop func(), err error) {
+func (s *scene) disturb(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -235,7 +231,7 @@ func (s *scene) disturb(ctx context.Context) (stop func(), err error) {
 			}
 		}
 	}()
-	return func() { cancel(); <-done }, nil
+	return func() { cancel(); <-done }
 }
 
 // watchBound returns a channel that is closed when all pods that fit are bound.

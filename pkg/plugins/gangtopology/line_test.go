@@ -12,7 +12,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/ptr"
 
 	"github.com/tutti-project/tutti/pkg/apis/tutti"
 )
@@ -21,7 +20,7 @@ import (
 func (s *gateScene) enqueue(name string, priority int32) types.NamespacedName {
 	key := types.NamespacedName{Namespace: "ns", Name: name}
 	pod := podNamed(name)
-	pod.Spec.Priority = ptr.To(priority)
+	pod.Spec.Priority = new(priority)
 	s.gate.admits(key, pod)
 	s.clock.Step(settle)
 	s.gate.look(klog.Background(), key)

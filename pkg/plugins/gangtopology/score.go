@@ -132,9 +132,9 @@ func rank(losses []loss) []int64 {
 	ranked := make([]int64, len(losses))
 	for i, l := range losses {
 		step, _ := slices.BinarySearchFunc(steps, l, slices.Compare[loss])
-		ranked[i] = fwk.MaxNodeScore
+		ranked[i] = fwk.MaxScore
 		if len(steps) > 1 {
-			ranked[i] -= fwk.MaxNodeScore * int64(step) / int64(len(steps)-1)
+			ranked[i] -= fwk.MaxScore * int64(step) / int64(len(steps)-1)
 		}
 	}
 	return ranked

@@ -119,8 +119,8 @@ func TestSinglePodsGoWhereGangsLoseLeast(t *testing.T) {
 			if !slices.Equal(got, tc.want) {
 				t.Errorf("order %q (%v), want %q", got, losses, tc.want)
 			}
-			if values[0] != fwk.MaxNodeScore {
-				t.Errorf("the best has %d, want %d", values[0], fwk.MaxNodeScore)
+			if values[0] != fwk.MaxScore {
+				t.Errorf("the best has %d, want %d", values[0], fwk.MaxScore)
 			}
 		})
 	}
