@@ -26,7 +26,7 @@ var reasons = []struct {
 	{"room is there", "node n1 r1 gpus=8\ngang x pods=1 gpus=8", Waits, "there is room for it now: placed 1 pod in host n1", ""},
 	{"too few GPUs in all", "node n1 r1 gpus=8\ngang x pods=2 gpus=8", Waits, "nvidia.com/gpu", ""},
 	{"more per pod than any node has", "node n1 r1 gpus=8\ngang x pods=1 gpus=16", Waits, "nvidia.com/gpu", ""},
-	{"fragmentation", "node n1 r1 gpus=8\nnode n2 r1 gpus=8\npod a on=n1 gpus=1\npod b on=n2 gpus=1\ngang x pods=1 gpus=8", Waits, "free only in pieces too small", ""},
+	{"fragmentation", "node n1 r1 gpus=8\nnode n2 r1 gpus=8\npod a on=n1 gpus=1\npod b on=n2 gpus=1\ngang x pods=1 gpus=8", Waits, "14 free where no such pod fits", ""},
 	{"cordon", "node n1 r1 gpus=8 node=unschedulable:~true\ngang x pods=1 gpus=8", Waits, "unschedulable", ""},
 	{"taint", "node n1 r1 gpus=8 node=taints:~[{key:~gpu,value:~only,effect:~NoSchedule}]\ngang x pods=1 gpus=8", Waits, "taint", ""},
 	{"node selector", "node n1 r1 gpus=8\ngang x pods=1 gpus=8 spec=nodeSelector:~{disk:~ssd}", Waits, "node affinity/selector", ""},
