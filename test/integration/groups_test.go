@@ -265,11 +265,22 @@ func TestLateVolumeClaimWakesItsGang(t *testing.T) {
 			check: s.refused("train", 2, "persistentvolumeclaim", "not found"),
 		},
 		{
+			name: "a volume", // known before the claim comes, which otherwise waits for the volume controller's next look
+			do: func(ctx context.Context) error {
+				_, err := s.plane.Client.CoreV1().PersistentVolumes().Create(ctx, volume, metav1.CreateOptions{})
+				return err
+			},
+			check: func(ctx context.Context) error {
+				is, err := s.plane.Client.CoreV1().PersistentVolumes().Get(ctx, volume.Name, metav1.GetOptions{})
+				if err == nil && is.Status.Phase != corev1.VolumeAvailable {
+					err = fmt.Errorf("volume %s is %q", volume.Name, is.Status.Phase)
+				}
+				return err
+			},
+		},
+		{
 			name: "the claim",
 			do: func(ctx context.Context) error {
-				if _, err := s.plane.Client.CoreV1().PersistentVolumes().Create(ctx, volume, metav1.CreateOptions{}); err != nil {
-					return err
-				}
 				created = time.Now()
 				_, err := s.plane.Client.CoreV1().PersistentVolumeClaims(s.namespace).Create(ctx, &corev1.PersistentVolumeClaim{
 					ObjectMeta: metav1.ObjectMeta{Name: "data"},
