@@ -290,7 +290,12 @@ func TestLateVolumeClaimWakesItsGang(t *testing.T) {
 				}, metav1.CreateOptions{})
 				return err
 			},
-			check: s.bound("train", 2),
+			check: all(s.bound("train", 2), func(context.Context) error {
+				if bound, ok := s.boundSince("train"); !ok || bound.Before(created) {
+					return errors.New("the recorder has not seen it yet")
+				}
+				return nil
+			}),
 		},
 	})
 	if bound, ok := s.boundSince("train"); !ok || bound.Sub(created) > lostEvent/3 {
