@@ -47,11 +47,7 @@ func printOutcome(w io.Writer, o *whatif.Outcome, tree *topology.Tree) {
 	}
 	fmt.Fprintf(w, "%s %s: %s\n", o.Target, verdict, o.Message)
 	if len(o.Evicted) > 0 {
-		names := make([]string, len(o.Evicted))
-		for i, pod := range o.Evicted {
-			names[i] = pod.String()
-		}
-		fmt.Fprintf(w, "%s would be evicted for it: %s\n", plural(len(o.Evicted), "pod"), strings.Join(names, ", "))
+		fmt.Fprintf(w, "%s would be evicted for it: %s\n", plural(len(o.Evicted), "pod"), names(o.Evicted, ", "))
 	}
 	if !o.Placed {
 		return

@@ -15,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
 
@@ -193,7 +192,7 @@ func with(s *snapshot.Snapshot, objects []*unstructured.Unstructured) *snapshot.
 func targetsOf(objects []*unstructured.Unstructured) []whatif.Target {
 	var targets []whatif.Target
 	for _, o := range objects {
-		key := types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
+		key := snapshot.KeyOf(o)
 		switch {
 		case o.GetKind() == "TFJob":
 			targets = append(targets, whatif.Target{Job: key})

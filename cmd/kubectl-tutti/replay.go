@@ -53,11 +53,15 @@ func newReplay(e *environment) *cobra.Command {
 				}
 				fmt.Fprintf(w, "GANG\tWOULD\tEVICTS\tVERDICT\n")
 				for _, o := range outcomes {
+					evicts := "-"
+					if len(o.Evicted) > 0 {
+						evicts = names(o.Evicted, ",")
+					}
 					would := "wait"
 					if o.Placed {
 						would = "start"
 					}
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", o.Target.Gang, would, names(o.Evicted), o.Message)
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", o.Target.Gang, would, evicts, o.Message)
 				}
 				return nil
 			})
@@ -68,13 +72,10 @@ func newReplay(e *environment) *cobra.Command {
 	return cmd
 }
 
-func names(pods []types.NamespacedName) string {
-	if len(pods) == 0 {
-		return "-"
-	}
+func names(pods []types.NamespacedName, separator string) string {
 	text := make([]string, len(pods))
 	for i, pod := range pods {
 		text[i] = pod.String()
 	}
-	return strings.Join(text, ",")
+	return strings.Join(text, separator)
 }

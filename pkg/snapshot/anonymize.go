@@ -232,7 +232,7 @@ func (a *anonymizer) fingerprint(object, renamed *unstructured.Unstructured, pod
 	print, _, _ := unstructured.NestedString(object.Object, "status", "fingerprint")
 	var holders []*unstructured.Unstructured
 	for _, pod := range pods {
-		if node, _, _ := unstructured.NestedString(pod.Object, "spec", "nodeName"); node == object.GetName() && holdsGPUs(pod) {
+		if NodeOf(pod) == object.GetName() && holdsGPUs(pod) {
 			holders = append(holders, pod)
 		}
 	}

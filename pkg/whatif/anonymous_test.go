@@ -21,8 +21,8 @@ import (
 // rename gives the names that Anonymize gave, found by position.
 func rename(before, after *snapshot.Snapshot, gang types.NamespacedName) types.NamespacedName {
 	for i, o := range before.Objects {
-		if o.GetKind() == "PodGroup" && keyOf(o) == gang {
-			return keyOf(after.Objects[i])
+		if o.GetKind() == "PodGroup" && snapshot.KeyOf(o) == gang {
+			return snapshot.KeyOf(after.Objects[i])
 		}
 	}
 	return types.NamespacedName{}

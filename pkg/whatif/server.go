@@ -166,7 +166,7 @@ func (s *server) create(target request, body []byte) (map[string]any, error) {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
 	}
-	key := keyOf(o)
+	key := snapshot.KeyOf(o)
 	created, err := s.store.put(target.kind.Resource, key, func(current *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		if current != nil {
 			return nil, apierrors.NewAlreadyExists(target.kind.Resource.GroupResource(), key.Name)

@@ -54,17 +54,13 @@ func newStore(objects []*unstructured.Unstructured) (*store, error) {
 		if stored.GetUID() == "" {
 			stored.SetUID(types.UID(fmt.Sprintf("%s-%d", k.Resource.Resource, s.version)))
 		}
-		key := keyOf(stored)
+		key := snapshot.KeyOf(stored)
 		if _, exists := s.objects[k.Resource][key]; exists {
 			return nil, fmt.Errorf("%s %s is there twice", k.Kind, key)
 		}
 		s.objects[k.Resource][key] = stored
 	}
 	return s, nil
-}
-
-func keyOf(o *unstructured.Unstructured) types.NamespacedName {
-	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
 func (s *store) get(resource schema.GroupVersionResource, key types.NamespacedName) (*unstructured.Unstructured, bool) {
@@ -80,7 +76,7 @@ func (s *store) list(resource schema.GroupVersionResource) ([]*unstructured.Unst
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	objects := slices.SortedFunc(maps.Values(s.objects[resource]), func(a, b *unstructured.Unstructured) int {
-		return strings.Compare(keyOf(a).String(), keyOf(b).String())
+		return strings.Compare(snapshot.KeyOf(a).String(), snapshot.KeyOf(b).String())
 	})
 	return objects, s.version
 }
@@ -131,6 +127,13 @@ func (s *store) record(kind watch.EventType, resource schema.GroupVersionResourc
 	s.history = append(s.history, change{version: s.version, kind: kind, resource: resource, object: o})
 	close(s.grown)
 	s.grown = make(chan struct{})
+}
+
+// next is closed at the next change.
+func (s *store) next() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.grown
 }
 
 // after returns the changes later than a version, and what is closed when there

@@ -52,7 +52,7 @@ gang g pods=2 gpus=8`)
 		t.Errorf("placed %t: %s (%s: %s)", o.Placed, places(o), o.Reason, o.Message)
 	}
 	for _, pod := range s.Of("Pod") {
-		if nodeOf(pod) != "" {
+		if snapshot.NodeOf(pod) != "" {
 			t.Errorf("the snapshot was changed: pod %s has a node", pod.GetName())
 		}
 	}

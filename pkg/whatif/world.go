@@ -102,12 +102,12 @@ func isolate(s *snapshot.Snapshot, target Target, preempt bool, now time.Time) (
 		case "NodeTopology":
 			kept = append(kept, refreshed(o, s.Taken, now))
 		case "PodGroup":
-			if groups[keyOf(o)] {
+			if groups[snapshot.KeyOf(o)] {
 				kept = append(kept, o)
 			}
-			found = found || keyOf(o) == target.Gang
+			found = found || snapshot.KeyOf(o) == target.Gang
 		case "TFJob":
-			if keyOf(o) == target.Job {
+			if snapshot.KeyOf(o) == target.Job {
 				found = true
 				kept = append(kept, o)
 			}
@@ -126,33 +126,28 @@ func isolate(s *snapshot.Snapshot, target Target, preempt bool, now time.Time) (
 func isolatePods(s *snapshot.Snapshot, target Target, preempt bool) (kept []*unstructured.Unstructured, groups map[types.NamespacedName]bool, found bool, err error) {
 	groups = map[types.NamespacedName]bool{target.Gang: true}
 	for _, pod := range s.Of("Pod") {
-		own := (target.Gang.Name != "" && GangOf(pod) == target.Gang) || keyOf(pod) == target.Pod
+		own := (target.Gang.Name != "" && GangOf(pod) == target.Gang) || snapshot.KeyOf(pod) == target.Pod
 		nominated, _, _ := unstructured.NestedString(pod.Object, "status", "nominatedNodeName")
 		switch {
-		case hasEnded(pod):
+		case snapshot.HasEnded(pod):
 			if own {
 				kept = append(kept, pod) // ranks that have succeeded count
 			}
 		case own:
 			found = true
-			if !preempt && nodeOf(pod) == "" {
+			if !preempt && snapshot.NodeOf(pod) == "" {
 				pod = pod.DeepCopy()
 				if err := unstructured.SetNestedField(pod.Object, string(v1.PreemptNever), "spec", "preemptionPolicy"); err != nil {
-					return nil, nil, false, fmt.Errorf("pod %s: %w", keyOf(pod), err)
+					return nil, nil, false, fmt.Errorf("pod %s: %w", snapshot.KeyOf(pod), err)
 				}
 			}
 			kept = append(kept, pod)
-		case nodeOf(pod) != "" || nominated != "":
+		case snapshot.NodeOf(pod) != "" || nominated != "":
 			kept = append(kept, pod)
 			groups[GangOf(pod)] = true
 		}
 	}
 	return kept, groups, found, nil
-}
-
-func hasEnded(pod *unstructured.Unstructured) bool {
-	phase, _, _ := unstructured.NestedString(pod.Object, "status", "phase")
-	return phase == string(v1.PodSucceeded) || phase == string(v1.PodFailed)
 }
 
 // GangOf is the group that a pod is labelled with; its name is empty for none.
@@ -161,11 +156,6 @@ func GangOf(pod *unstructured.Unstructured) types.NamespacedName {
 		return types.NamespacedName{Namespace: pod.GetNamespace(), Name: name}
 	}
 	return types.NamespacedName{}
-}
-
-func nodeOf(pod *unstructured.Unstructured) string {
-	node, _, _ := unstructured.NestedString(pod.Object, "spec", "nodeName")
-	return node
 }
 
 // refreshed is an agent's report that is as old now as it was when the snapshot
@@ -185,7 +175,7 @@ func refreshed(o *unstructured.Unstructured, taken, now time.Time) *unstructured
 func Waiting(s *snapshot.Snapshot) []types.NamespacedName {
 	found := map[types.NamespacedName]bool{}
 	for _, pod := range s.Of("Pod") {
-		if nodeOf(pod) == "" && !hasEnded(pod) {
+		if snapshot.NodeOf(pod) == "" && !snapshot.HasEnded(pod) {
 			found[GangOf(pod)] = true
 		}
 	}
@@ -225,7 +215,7 @@ func Run(ctx context.Context, s *snapshot.Snapshot, target Target, options Optio
 	w.server = &server{store: w.store, deleted: w.noteEviction, created: w.admit}
 	pods, _ := w.store.list(podKind.Resource)
 	for _, pod := range pods {
-		w.before[pod.GetUID()] = nodeOf(pod) != ""
+		w.before[pod.GetUID()] = snapshot.NodeOf(pod) != ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, options.Timeout)
 	defer cancel()
@@ -242,7 +232,7 @@ func Run(ctx context.Context, s *snapshot.Snapshot, target Target, options Optio
 func (w *world) noteEviction(pod *unstructured.Unstructured) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.evicted = append(w.evicted, keyOf(pod))
+	w.evicted = append(w.evicted, snapshot.KeyOf(pod))
 }
 
 // config is how clients reach the world.
@@ -250,33 +240,37 @@ func (w *world) config() *rest.Config {
 	return &rest.Config{Host: "http://snapshot", Transport: w.server, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}}
 }
 
-// settle waits until the world is at rest after a verdict.
+// settle waits until the world is at rest after a verdict. The state, O(pods), is
+// read only when nothing has changed for a while.
 func (w *world) settle(ctx context.Context, options Options) (*Outcome, error) {
+	undecided := func() error {
+		return fmt.Errorf("%s: %w before the scheduler decided", w.target, context.Cause(ctx))
+	}
 	for {
-		outcome, grown := w.outcome()
+		grown := w.store.next()
 		quiet := time.NewTimer(options.Quiet)
 		select {
 		case <-grown:
 			quiet.Stop()
 			continue
 		case <-quiet.C:
-			if outcome.Reason != "" && outcome.Reason != tutti.PreemptingReason {
-				return outcome, nil
-			}
 		case <-ctx.Done():
 			quiet.Stop()
-			return nil, fmt.Errorf("%s: %w before the scheduler decided", w.target, context.Cause(ctx))
+			return nil, undecided()
+		}
+		if outcome := w.outcome(); outcome.Reason != "" && outcome.Reason != tutti.PreemptingReason {
+			return outcome, nil
 		}
 		select {
 		case <-grown:
 		case <-ctx.Done():
+			return nil, undecided()
 		}
 	}
 }
 
 // outcome reads the present state of the target.
-func (w *world) outcome() (*Outcome, <-chan struct{}) {
-	_, grown := w.store.after(w.latest())
+func (w *world) outcome() *Outcome {
 	outcome := &Outcome{Target: w.target}
 	gang := w.target.Gang
 	if w.target.Job.Name != "" {
@@ -289,13 +283,13 @@ func (w *world) outcome() (*Outcome, <-chan struct{}) {
 	}
 	pods, _ := w.store.list(podKind.Resource)
 	for _, pod := range pods {
-		if (gang.Name == "" || GangOf(pod) != gang) && keyOf(pod) != w.target.Pod {
+		if (gang.Name == "" || GangOf(pod) != gang) && snapshot.KeyOf(pod) != w.target.Pod {
 			continue
 		}
-		if keyOf(pod) == w.target.Pod {
+		if snapshot.KeyOf(pod) == w.target.Pod {
 			outcome.read(pod, string(v1.PodScheduled))
-			if nodeOf(pod) != "" {
-				outcome.Placed, outcome.Reason, outcome.Message = true, "Scheduled", "placed on "+nodeOf(pod)
+			if snapshot.NodeOf(pod) != "" {
+				outcome.Placed, outcome.Reason, outcome.Message = true, "Scheduled", "placed on "+snapshot.NodeOf(pod)
 			}
 		}
 		outcome.Pods = append(outcome.Pods, w.podOf(pod))
@@ -312,12 +306,7 @@ func (w *world) outcome() (*Outcome, <-chan struct{}) {
 	w.mu.Lock()
 	outcome.Evicted = slices.Clone(w.evicted)
 	w.mu.Unlock()
-	return outcome, grown
-}
-
-func (w *world) latest() int64 {
-	_, version := w.store.list(groupKind.Resource)
-	return version
+	return outcome
 }
 
 // read takes a verdict from a condition.
@@ -355,7 +344,7 @@ func ConditionOf(object *unstructured.Unstructured, kind string) (metav1.Conditi
 }
 
 func (w *world) podOf(o *unstructured.Unstructured) Pod {
-	p := Pod{Name: o.GetName(), Role: o.GetLabels()[kubeflowv1.ReplicaTypeLabel], Node: nodeOf(o), Running: w.before[o.GetUID()]}
+	p := Pod{Name: o.GetName(), Role: o.GetLabels()[kubeflowv1.ReplicaTypeLabel], Node: snapshot.NodeOf(o), Running: w.before[o.GetUID()]}
 	var pod v1.Pod
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &pod); err == nil {
 		p.Requests = requestsOf(&pod)

@@ -26,7 +26,7 @@ const leaseTerm = 30 * time.Second
 func membersOf(s *snapshot.Snapshot, gang types.NamespacedName) []*unstructured.Unstructured {
 	var members []*unstructured.Unstructured
 	for _, pod := range s.Of("Pod") {
-		if phase := phaseOf(pod); whatif.GangOf(pod) == gang && phase != v1.PodSucceeded && phase != v1.PodFailed {
+		if whatif.GangOf(pod) == gang && !snapshot.HasEnded(pod) {
 			members = append(members, pod)
 		}
 	}
@@ -34,18 +34,8 @@ func membersOf(s *snapshot.Snapshot, gang types.NamespacedName) []*unstructured.
 	return members
 }
 
-func phaseOf(pod *unstructured.Unstructured) v1.PodPhase {
-	phase, _, _ := unstructured.NestedString(pod.Object, "status", "phase")
-	return v1.PodPhase(phase)
-}
-
-func nodeOf(pod *unstructured.Unstructured) string {
-	node, _, _ := unstructured.NestedString(pod.Object, "spec", "nodeName")
-	return node
-}
-
 func waiting(pods []*unstructured.Unstructured) []*unstructured.Unstructured {
-	return slices.DeleteFunc(slices.Clone(pods), func(pod *unstructured.Unstructured) bool { return nodeOf(pod) != "" })
+	return slices.DeleteFunc(slices.Clone(pods), func(pod *unstructured.Unstructured) bool { return snapshot.NodeOf(pod) != "" })
 }
 
 func (f Facts) explainGang(answer *Answer, gang types.NamespacedName) (*Answer, error) {
@@ -113,7 +103,7 @@ func (f Facts) absent() []string {
 }
 
 func (f Facts) explainPod(answer *Answer, pod *unstructured.Unstructured) (*Answer, error) {
-	if nodeOf(pod) != "" {
+	if snapshot.NodeOf(pod) != "" {
 		f.explainBound(answer, []*unstructured.Unstructured{pod})
 		return answer, nil
 	}
@@ -129,14 +119,14 @@ func (f Facts) explainPod(answer *Answer, pod *unstructured.Unstructured) (*Answ
 	if answer.Because = f.absent(); len(answer.Because) > 0 {
 		return answer, nil
 	}
-	return answer, f.ask(answer, whatif.Target{Pod: types.NamespacedName{Namespace: pod.GetNamespace(), Name: pod.GetName()}})
+	return answer, f.ask(answer, whatif.Target{Pod: snapshot.KeyOf(pod)})
 }
 
 // explainBound tells why pods that have their nodes do not run.
 func (f Facts) explainBound(answer *Answer, pods []*unstructured.Unstructured) {
 	answer.State = Runs
 	for _, pod := range pods {
-		if phaseOf(pod) == v1.PodRunning {
+		if snapshot.PhaseOf(pod) == v1.PodRunning {
 			continue
 		}
 		answer.State = Starts
@@ -148,7 +138,7 @@ func (f Facts) explainBound(answer *Answer, pods []*unstructured.Unstructured) {
 				reason = fmt.Sprintf("container %v waits: %s", fields["name"], why)
 			}
 		}
-		answer.Because = append(answer.Because, fmt.Sprintf("pod %s is on node %s, and %s", pod.GetName(), nodeOf(pod), reason))
+		answer.Because = append(answer.Because, fmt.Sprintf("pod %s is on node %s, and %s", pod.GetName(), snapshot.NodeOf(pod), reason))
 	}
 }
 

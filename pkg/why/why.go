@@ -88,7 +88,7 @@ func alternatives(kinds []string) string {
 
 func find(s *snapshot.Snapshot, kind string, key types.NamespacedName) *unstructured.Unstructured {
 	for _, o := range s.Of(kind) {
-		if o.GetNamespace() == key.Namespace && o.GetName() == key.Name {
+		if snapshot.KeyOf(o) == key {
 			return o
 		}
 	}
