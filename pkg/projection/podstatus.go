@@ -57,16 +57,7 @@ func NewPodStatusWriter(client kubernetes.Interface) *PodStatusWriter {
 
 // Run sends with some workers until ctx ends.
 func (w *PodStatusWriter) Run(ctx context.Context, workers int) {
-	var group sync.WaitGroup
-	for range workers {
-		group.Go(func() {
-			for w.next(ctx) {
-			}
-		})
-	}
-	<-ctx.Done()
-	w.queue.ShutDown()
-	group.Wait()
+	work(ctx, w.queue, workers, w.next)
 }
 
 func (w *PodStatusWriter) next(ctx context.Context) bool {

@@ -129,16 +129,7 @@ func (w *StatusWriter) Forget(uid types.UID) {
 
 // Run writes with some workers until ctx ends.
 func (w *StatusWriter) Run(ctx context.Context, workers int) {
-	var group sync.WaitGroup
-	for range workers {
-		group.Go(func() {
-			for w.next(ctx) {
-			}
-		})
-	}
-	<-ctx.Done()
-	w.queue.ShutDown()
-	group.Wait()
+	work(ctx, w.queue, workers, w.next)
 }
 
 func (w *StatusWriter) next(ctx context.Context) bool {
