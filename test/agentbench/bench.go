@@ -37,7 +37,7 @@ const (
 	hosts      = "pkg/topology/testdata/hosts/dgx-1v"
 )
 
-type bench struct {
+type stage struct {
 	options
 	plane    *controlplane.ControlPlane
 	kubelets []*kubelet
@@ -80,7 +80,7 @@ func (k *kubelet) change() {
 }
 
 // start makes the nodes and their agents, and returns when all have written.
-func (b *bench) start(ctx context.Context) error {
+func (b *stage) start(ctx context.Context) error {
 	fmt.Printf("starting %d agents\n", b.agents)
 	if err := b.plane.InstallAgent(ctx); err != nil {
 		return err
@@ -120,7 +120,7 @@ func (b *bench) start(ctx context.Context) error {
 }
 
 // failed is nil while all agents say that all is well.
-func (b *bench) failed(ctx context.Context) error {
+func (b *stage) failed(ctx context.Context) error {
 	client, err := topology.NewForConfig(b.plane.Config)
 	if err != nil {
 		return err
@@ -143,7 +143,7 @@ func (b *bench) failed(ctx context.Context) error {
 
 // startOne runs the program on the last node, and returns when it has been at
 // rest for a minute.
-func (b *bench) startOne(ctx context.Context) (*controlplane.Process, error) {
+func (b *stage) startOne(ctx context.Context) (*controlplane.Process, error) {
 	name := fmt.Sprintf("n%03d", b.agents+1)
 	object, err := machines.Read(hosts, name)
 	if err != nil {
@@ -177,7 +177,7 @@ func (b *bench) startOne(ctx context.Context) (*controlplane.Process, error) {
 
 // change lets a pod come or go on every node once a minute, at times of its own,
 // and returns how often that was.
-func (b *bench) change(ctx context.Context, during time.Duration) (int, error) {
+func (b *stage) change(ctx context.Context, during time.Duration) (int, error) {
 	ctx, stop := context.WithTimeout(ctx, during)
 	defer stop()
 	minutes := int(during / time.Minute)
@@ -201,7 +201,7 @@ func (b *bench) change(ctx context.Context, during time.Duration) (int, error) {
 // not change.
 type requests struct{ reads, writes float64 }
 
-func (b *bench) requests(ctx context.Context) requests {
+func (b *stage) requests(ctx context.Context) requests {
 	text, err := b.plane.Client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	var sum requests
 	if err != nil {

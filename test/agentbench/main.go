@@ -16,10 +16,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
+	"github.com/tutti-project/tutti/test/bench"
 	"github.com/tutti-project/tutti/test/controlplane"
 )
 
@@ -29,15 +28,15 @@ type options struct {
 	dir         string
 }
 
-const (
+var (
 	// restGoal is of writes per agent and minute: a heartbeat every four minutes.
-	restGoal = 0.25
+	restGoal = bench.Goal{Name: "agent_writes_at_rest", Limit: 0.25}
 	// churnGoal is of writes per change of a pod, beside the heartbeats.
-	churnGoal = 1.1
-	// memoryGoal is of one agent, in MiB.
-	memoryGoal = 64
+	churnGoal = bench.Goal{Name: "agent_writes_per_change", Limit: 1.1}
 	// processorGoal is of one agent at rest, in thousandths of a core.
-	processorGoal = 5
+	processorGoal = bench.Goal{Name: "agent_millicores", Limit: 5}
+	// memoryGoal is of one agent, in MiB.
+	memoryGoal = bench.Goal{Name: "agent_mebibytes", Limit: 64}
 )
 
 func main() {
@@ -47,16 +46,7 @@ func main() {
 	flag.DurationVar(&o.churn, "churn", 3*time.Minute, "how long they are watched while pods come and go")
 	flag.StringVar(&o.dir, "dir", ".bench", "folder for the control plane's files; removed at the end")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	met, err := run(ctx, o)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-	}
-	if err != nil || !met {
-		stop()
-		os.Exit(1)
-	}
+	bench.Main(func(ctx context.Context) (bool, error) { return run(ctx, o) })
 }
 
 func run(ctx context.Context, o options) (bool, error) {
@@ -67,7 +57,7 @@ func run(ctx context.Context, o options) (bool, error) {
 		return false, err
 	}
 	defer plane.Stop()
-	b := &bench{options: o, plane: plane}
+	b := &stage{options: o, plane: plane}
 	ctx, stop := context.WithCancel(ctx)
 	defer b.group.Wait()
 	defer stop()
@@ -98,11 +88,14 @@ func run(ctx context.Context, o options) (bool, error) {
 
 	idle := atRest.writes / float64(o.agents)
 	each := (changing.writes - atRest.writes) * o.churn.Minutes() / float64(changes)
-	fmt.Printf("RATIO agent_writes_at_rest %.2f <=%g\n", idle, restGoal)
-	fmt.Printf("RATIO agent_writes_per_change %.2f <=%g\n", each, churnGoal)
-	fmt.Printf("RATIO agent_millicores %.1f <=%d\n", processor, processorGoal)
-	fmt.Printf("RATIO agent_mebibytes %.0f <=%d\n", usage.memory, memoryGoal)
-	return idle <= restGoal && each <= churnGoal && processor <= processorGoal && usage.memory <= memoryGoal, b.failed(ctx)
+	met := true
+	for _, figure := range []struct {
+		goal bench.Goal
+		is   float64
+	}{{restGoal, idle}, {churnGoal, each}, {processorGoal, processor}, {memoryGoal, usage.memory}} {
+		met = figure.goal.Report(figure.is) && met
+	}
+	return met, b.failed(ctx)
 }
 
 func wait(ctx context.Context, d time.Duration) error {
