@@ -68,33 +68,13 @@ func machinesOf() (nodes []node) {
 }
 
 func TestMain(m *testing.M) {
-	os.Exit(run(m))
+	os.Exit(controlplane.Main(m, "tutti-agent-", start))
 }
 
-// run keeps the folder with the logs when a test has failed.
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "tutti-agent-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	if err := start(context.Background(), dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer stage.Stop()
-	if code := m.Run(); code != 0 {
-		fmt.Fprintf(os.Stderr, "the programs' logs are in %s/logs\n", dir)
-		return code
-	}
-	_ = os.RemoveAll(dir) // what is left is in the system's folder for such files
-	return 0
-}
-
-func start(ctx context.Context, dir string) error {
+func start(ctx context.Context, dir string) (*controlplane.ControlPlane, error) {
 	plane, err := controlplane.Start(ctx, controlplane.Options{Dir: dir})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	stage.ControlPlane, stage.dir, stage.nodes = plane, dir, machinesOf()
 	steps := []func() error{
@@ -107,10 +87,10 @@ func start(ctx context.Context, dir string) error {
 	for _, step := range steps {
 		if err := step(); err != nil {
 			plane.Stop()
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return plane, nil
 }
 
 func createNodes(ctx context.Context) error {

@@ -10,7 +10,6 @@ package integration
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"testing"
 
@@ -21,32 +20,10 @@ import (
 var shared *controlplane.ControlPlane
 
 func TestMain(m *testing.M) {
-	os.Exit(run(m))
-}
-
-// run keeps the folder with the logs when a test has failed.
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "tutti-integration-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	shared, err = startTutti(context.Background(), dir)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer shared.Stop()
-	code := m.Run()
-	if code != 0 {
-		fmt.Fprintf(os.Stderr, "the programs' logs are in %s/logs\n", dir)
-		return code
-	}
-	if err := os.RemoveAll(dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
+	os.Exit(controlplane.Main(m, "tutti-integration-", func(ctx context.Context, dir string) (_ *controlplane.ControlPlane, err error) {
+		shared, err = startTutti(ctx, dir)
+		return shared, err
+	}))
 }
 
 // startTutti is a control plane with the small cluster and both programs.

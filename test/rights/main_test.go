@@ -58,33 +58,13 @@ var stage struct {
 }
 
 func TestMain(m *testing.M) {
-	os.Exit(run(m))
+	os.Exit(controlplane.Main(m, "tutti-rights-", start))
 }
 
-// run keeps the folder with the logs when a test has failed.
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "tutti-rights-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	if err := start(context.Background(), dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer stage.Stop()
-	if code := m.Run(); code != 0 {
-		fmt.Fprintf(os.Stderr, "the programs' logs are in %s/logs\n", dir)
-		return code
-	}
-	_ = os.RemoveAll(dir) // what is left is in the system's folder for such files
-	return 0
-}
-
-func start(ctx context.Context, dir string) error {
+func start(ctx context.Context, dir string) (*controlplane.ControlPlane, error) {
 	rules := filepath.Join(dir, "audit-policy.yaml")
 	if err := os.WriteFile(rules, []byte(policy), 0o600); err != nil {
-		return err
+		return nil, err
 	}
 	stage.audit = filepath.Join(dir, "audit.log")
 	plane, err := controlplane.Start(ctx, controlplane.Options{Dir: dir, APIServerArgs: []string{
@@ -94,7 +74,7 @@ func start(ctx context.Context, dir string) error {
 		"--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
 	}})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	stage.ControlPlane = plane
 	steps := []func() error{
@@ -109,10 +89,10 @@ func start(ctx context.Context, dir string) error {
 	for _, step := range steps {
 		if err := step(); err != nil {
 			plane.Stop()
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return plane, nil
 }
 
 // startController returns when the controller serves metrics. Its caches are

@@ -41,24 +41,31 @@ func token(t *testing.T, namespace, name string, mayRead bool) string {
 }
 
 func TestMetricsAreForThoseWhoMayReadThem(t *testing.T) {
+	onlyForReaders(t, stage.metrics, http.StatusUnauthorized, "training_operator_jobs_")
+}
+
+// onlyForReaders wants a page of metrics, known by a word of it, shown to those
+// alone who have the right; who has no token is refused with the status given.
+func onlyForReaders(t *testing.T, url string, nobody int, word string) {
+	t.Helper()
 	namespace := newNamespace(t)
 	for name, tc := range map[string]struct {
 		token string
 		want  int
 	}{
-		"nobody":               {"", http.StatusUnauthorized},
+		"nobody":               {"", nobody},
 		"a made-up token":      {"made.up.token", http.StatusUnauthorized},
 		"a user without right": {token(t, namespace, "other", false), http.StatusForbidden},
 		"a reader":             {token(t, namespace, "reader", true), http.StatusOK},
 	} {
 		t.Run(name, func(t *testing.T) {
-			code, page, err := get(stage.metrics, tc.token)
+			code, page, err := get(url, tc.token)
 			must(t, err)
 			if code != tc.want {
 				t.Errorf("got %d, want %d", code, tc.want)
 			}
-			if shown := strings.Contains(page, "training_operator_jobs_"); shown != (tc.want == http.StatusOK) {
-				t.Errorf("the counters are shown: %t", shown)
+			if shown := strings.Contains(page, word); shown != (tc.want == http.StatusOK) {
+				t.Errorf("the metrics are shown: %t", shown)
 			}
 		})
 	}

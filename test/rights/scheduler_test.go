@@ -92,27 +92,8 @@ func newGang(name, class, cpu string) *kubeflowv1.TFJob {
 }
 
 func TestSchedulersMetricsAreForThoseWhoMayReadThem(t *testing.T) {
-	namespace := newNamespace(t)
-	for name, tc := range map[string]struct {
-		token string
-		want  int
-	}{
-		"nobody":               {"", http.StatusForbidden}, // asked as anonymous, as by kube-scheduler
-		"a made-up token":      {"made.up.token", http.StatusUnauthorized},
-		"a user without right": {token(t, namespace, "other", false), http.StatusForbidden},
-		"a reader":             {token(t, namespace, "reader", true), http.StatusOK},
-	} {
-		t.Run(name, func(t *testing.T) {
-			code, page, err := get(stage.schedulerMetrics, tc.token)
-			must(t, err)
-			if code != tc.want {
-				t.Errorf("got %d, want %d", code, tc.want)
-			}
-			if shown := strings.Contains(page, "tutti_"); shown != (tc.want == http.StatusOK) {
-				t.Errorf("the metrics are shown: %t", shown)
-			}
-		})
-	}
+	// Without a token one is asked as anonymous, as by kube-scheduler.
+	onlyForReaders(t, stage.schedulerMetrics, http.StatusForbidden, "tutti_")
 }
 
 // TestSchedulersMetricsAreThoseOfTheDocument compares names and labels, and some
