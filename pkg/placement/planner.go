@@ -24,7 +24,7 @@ type Planner struct {
 	free      [][]int64 // [host][resource]
 	devices   []int64   // [host] free devices of all kinds
 	// totals are free amounts, summed up from the first time that a plan needs them on.
-	totals [][][]int64 // [tier but the last][domain][resource]
+	totals [][][]total // [tier but the last][domain][resource]
 
 	gpus []HostGPUs // [host]; nil while none are known
 
@@ -112,7 +112,9 @@ func (c *Planner) SetFree(host int, free []int64) {
 	}
 	for t, totals := range c.totals {
 		for d, n := range free {
-			totals[c.domainAt(t, host)][d] += max(0, n) - max(0, c.free[host][d])
+			of := &totals[c.domainAt(t, host)][d]
+			of.add(max(0, c.free[host][d]), -1)
+			of.add(max(0, n), 1)
 		}
 	}
 	c.free[host] = slices.Clone(free)
@@ -184,16 +186,16 @@ func (c *Planner) plan(p Problem, finished bool, steps *int) Decision {
 }
 
 // totalOf is how much of a resource is free in a domain. O(hosts) once.
-func (c *Planner) totalOf(resource, t, k int) int64 {
+func (c *Planner) totalOf(resource, t, k int) total {
 	if c.totals == nil {
-		c.totals = make([][][]int64, len(c.tiers)-1)
+		c.totals = make([][][]total, len(c.tiers)-1)
 		for t := range c.totals {
-			c.totals[t] = make([][]int64, len(c.tiers[t].domains))
+			c.totals[t] = make([][]total, len(c.tiers[t].domains))
 			for k, d := range c.tiers[t].domains {
-				c.totals[t][k] = make([]int64, len(c.resources))
+				c.totals[t][k] = make([]total, len(c.resources))
 				for h := d.First; h < d.Last; h++ {
 					for i, n := range c.free[h] {
-						c.totals[t][k][i] += max(0, n)
+						c.totals[t][k][i].add(max(0, n), 1)
 					}
 				}
 			}
@@ -211,9 +213,9 @@ func (c *Planner) domainAt(tier, host int) int {
 func (c *Planner) devicesIn(free []int64) int64 {
 	n := int64(0)
 	for _, d := range c.deviceAt {
-		n += max(free[d], 0)
+		n += min(max(free[d], 0), maxHostDevices)
 	}
-	return n
+	return min(n, maxHostDevices)
 }
 
 // sumUp adds up a number of every host, asked for once, by the domains of every

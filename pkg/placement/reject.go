@@ -127,7 +127,7 @@ func (pl *plan) shortage(role int, pods int64, t, k int) Shortage {
 		slots, free := pl.supply(role, d, request, t, k)
 		if slots < scarcest || slots == scarcest && slots < pods && pl.isDevice[d] {
 			scarcest = slots
-			s.Resource, s.Amount, s.Unusable = pl.p.Resources[d], pods*request, free
+			s.Resource, s.Amount, s.Unusable = pl.p.Resources[d], times(request, pods), free
 		}
 	}
 	return s
@@ -136,13 +136,14 @@ func (pl *plan) shortage(role int, pods int64, t, k int) Shortage {
 // supply is what the room has left of one resource in the domain: how many
 // requests of it the hosts would take, each by itself, and how much is free on
 // hosts that are not known to be ineligible.
-func (pl *plan) supply(role, d int, request int64, t, k int) (slots, total int64) {
+func (pl *plan) supply(role, d int, request int64, t, k int) (slots, amount int64) {
+	var total total
 	asked := pl.marks.asked[role]
 	count := func(free []int64, sign int64, eligible bool) {
 		left := max(0, free[d])
-		slots += sign * (left / request)
+		slots += sign * min(left/request, maxSlots)
 		if eligible {
-			total += sign * left
+			total.add(left, sign)
 		}
 	}
 	hosts := pl.hostsOf(t, []int{k})
@@ -153,7 +154,7 @@ func (pl *plan) supply(role, d int, request int64, t, k int) (slots, total int64
 				count(pl.room.free(h), 1, asked[h] != ineligible)
 			}
 		}
-		return slots, total
+		return slots, total.amount()
 	}
 	// The planner's sums, with the hosts that differ from it put right.
 	only := Role{Pods: 1, Request: make([]int64, len(pl.resources))}
@@ -165,7 +166,7 @@ func (pl *plan) supply(role, d int, request int64, t, k int) (slots, total int64
 			count(free, 1, asked[h] != ineligible)
 		}
 	})
-	return slots, total
+	return slots, total.amount()
 }
 
 // differing visits the hosts, each once, of which the planner's sums are not what

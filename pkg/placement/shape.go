@@ -136,11 +136,11 @@ func (s *shape) rank(gpus HostGPUs, devices int64) int64 {
 	return offer{gpus: gpus, devices: devices, size: int(s.request[gpus.Resource])}.rank()
 }
 
-// slotsIn is how many pods with the request fit into the free vector, or
-// unbound if they ask for nothing. What a pod does not ask for does not bind
+// slotsIn is how many pods with the request fit into the free vector, as far as
+// maxSlots, or unbound if they ask for nothing. What a pod does not ask for does not bind
 // it, even where it is overcommitted.
 func slotsIn(free, request []int64, unbound int64) int64 {
-	n := unbound
+	n := min(unbound, maxSlots)
 	bound := false
 	for d, r := range request {
 		if r <= 0 {
@@ -153,5 +153,5 @@ func slotsIn(free, request []int64, unbound int64) int64 {
 			n, bound = s, true
 		}
 	}
-	return n
+	return min(n, maxSlots)
 }

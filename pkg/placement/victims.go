@@ -51,7 +51,7 @@ func (a Cost) compare(b Cost) int {
 func (a Cost) and(b Cost) Cost {
 	return Cost{
 		Violations: a.Violations + b.Violations, Priority: max(a.Priority, b.Priority), Gangs: a.Gangs + b.Gangs,
-		Lost: a.Lost + b.Lost, Pods: a.Pods + b.Pods, Started: min(a.Started, b.Started),
+		Lost: plus(a.Lost, b.Lost), Pods: a.Pods + b.Pods, Started: min(a.Started, b.Started),
 	}
 }
 
@@ -166,7 +166,7 @@ func (s *victimSearch) useful() []int {
 	need := make([]int64, len(s.planner.resources))
 	for _, role := range s.p.Roles {
 		for d, n := range role.Request {
-			need[d] += n * int64(role.Pods)
+			need[d] = plus(need[d], times(max(n, 0), int64(role.Pods)))
 		}
 	}
 	var list []int
@@ -267,7 +267,7 @@ func (s *victimSearch) planWithout(gone []int, finished bool) Decision {
 		for _, f := range s.victims[v].Frees {
 			take(Change{Host: f.Host, Free: s.planner.free[f.Host], GPUs: s.planner.GPUs(f.Host).Free})
 			for d, n := range f.Free {
-				s.over[f.Host][d] += n
+				s.over[f.Host][d] = plus(s.over[f.Host][d], n)
 			}
 			if of := s.planner.GPUs(f.Host); f.GPUs == 0 && !of.PlannerPicks {
 				f.GPUs = of.Healthy // one of these: which is not known

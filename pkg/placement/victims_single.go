@@ -102,7 +102,7 @@ func (s *victimSearch) fitsOn(host int, gone []int) bool {
 		for _, f := range s.victims[v].Frees {
 			if f.Host == host {
 				for d, n := range f.Free {
-					free[d] += n
+					free[d] = plus(free[d], n)
 				}
 			}
 		}
