@@ -42,13 +42,16 @@ type Role struct {
 // RolesOf groups a gang's pods: by the replica-type label, and within it by
 // what the scheduler's filters look at. Roles come in the order of their types;
 // ranks are the replica-index labels, else the natural order of names.
-func RolesOf(pods []*v1.Pod) []Role {
+func RolesOf(pods []*v1.Pod) []Role { return RolesWith(pods, nil) }
+
+// RolesWith is RolesOf where pods' claims can be looked up.
+func RolesWith(pods []*v1.Pod, volumes *Volumes) []Role {
 	pods = slices.Clone(pods)
 	slices.SortFunc(pods, comparePods)
 	var roles []Role
 	var shapes []shape
 	for _, pod := range pods {
-		s := shapeOf(pod)
+		s := shapeOf(pod, volumes)
 		i := slices.IndexFunc(shapes, func(other shape) bool { return apiequality.Semantic.DeepEqual(s, other) })
 		if i < 0 {
 			i = len(roles)
@@ -90,6 +93,7 @@ type shape struct {
 	Spread            []v1.TopologySpreadConstraint
 	Ports             []v1.ContainerPort
 	Volumes           []v1.Volume
+	Claims            []claimShape
 	ResourceClaims    []v1.PodResourceClaim
 	NodeName          string
 	RuntimeClass      *string
@@ -98,7 +102,7 @@ type shape struct {
 	SchedulingGateSet bool
 }
 
-func shapeOf(pod *v1.Pod) shape {
+func shapeOf(pod *v1.Pod, volumes *Volumes) shape {
 	s := shape{
 		Type:              typeOf(pod),
 		Requests:          resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}),
@@ -127,7 +131,10 @@ func shapeOf(pod *v1.Pod) shape {
 		}
 	}
 	for _, volume := range pod.Spec.Volumes {
-		if volume.PersistentVolumeClaim != nil || volume.Ephemeral != nil || volume.CSI != nil {
+		switch {
+		case volume.PersistentVolumeClaim != nil:
+			s.Claims = append(s.Claims, volumes.shapeOf(pod.Namespace, volume.PersistentVolumeClaim.ClaimName))
+		case volume.Ephemeral != nil || volume.CSI != nil:
 			s.Volumes = append(s.Volumes, volume)
 		}
 	}

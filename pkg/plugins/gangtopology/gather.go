@@ -46,7 +46,7 @@ func (p *Plugin) gather(ctx context.Context, info fwk.PodGroupInfo, nodes []fwk.
 	}
 	p.gate.takenUp(g.key)
 	g.hosts = p.builder.Build(nodes)
-	g.roles = clusterview.RolesOf(info.GetUnscheduledPods())
+	g.roles = clusterview.RolesWith(info.GetUnscheduledPods(), p.volumes)
 	wishes, err := wishesOf(g.group, info.GetUnscheduledPods())
 	if err != nil {
 		return g, err

@@ -49,6 +49,7 @@ type Plugin struct {
 	rooms   *rooms
 	evictor *evictor
 	budgets policylisters.PodDisruptionBudgetLister
+	volumes *clusterview.Volumes
 	linked  *linked
 	meter   *meter
 	guard   *guard
@@ -107,6 +108,10 @@ func Factory(verdict Verdict, events record.EventRecorder, topologies cache.Shar
 			guard:   guard,
 			evictor: &evictor{client: handle.ClientSet(), pods: handle.SharedInformerFactory().Core().V1().Pods().Lister(), events: events, orders: map[types.UID]*order{}},
 			budgets: handle.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister(),
+			volumes: &clusterview.Volumes{
+				Claims:  handle.SharedInformerFactory().Core().V1().PersistentVolumeClaims().Lister(),
+				Volumes: handle.SharedInformerFactory().Core().V1().PersistentVolumes().Lister(),
+			},
 		}
 		p.rooms = newRooms(whole, p.gate.clock)
 		p.linked = &linked{gate: p.gate}
