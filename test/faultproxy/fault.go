@@ -49,6 +49,16 @@ var faults = []Fault{
 	{kind: connectionLost},
 }
 
+// Refused is a request that has no effect and is answered with this error.
+func Refused(code int, reason metav1.StatusReason) Fault {
+	return Fault{kind: refused, code: code, reason: reason}
+}
+
+// AnswerLost is a request that has its effect and is answered with this error.
+func AnswerLost(code int, reason metav1.StatusReason) Fault {
+	return Fault{kind: answerLost, code: code, reason: reason}
+}
+
 // Random makes requests meet a fault with this probability; watches also end
 // early.
 func Random(rng *rand.Rand, probability float64) func(*http.Request) Fault {

@@ -184,6 +184,7 @@ func (r *round) lose(pod *v1.Pod) (unbound bool) {
 	case r.state == roundBinding && pod.DeletionTimestamp == nil:
 		r.plugin.meter.attempted(outcomeUnbound)
 		r.plugin.report.refused(r.group, fmt.Sprintf("pod %s could not be bound and is tried again; its events say why", pod.Name))
+		r.plugin.gate.failed(r.key)
 		return true
 	case r.state == roundReserved && needed:
 		r.plugin.report.refused(r.group, fmt.Sprintf("pod %s could not be made ready to bind, so none of the gang is bound and all are tried again; its events say why", pod.Name))

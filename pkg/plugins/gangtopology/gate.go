@@ -239,6 +239,17 @@ func (g *gate) placed(key types.NamespacedName) (waited time.Duration) {
 	return waited
 }
 
+// failed is called when a binding of the placed gang failed. The pod comes back
+// to the queue, and is looked at as any other; or it was bound after all, only the
+// answer was lost, and then this look finds the gang whole.
+func (g *gate) failed(key types.NamespacedName) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if gang, ok := g.gangs[key]; ok {
+		g.lookAfter(key, gang, gang.retryAfter(lastRetry))
+	}
+}
+
 // wake looks at the gang soon: its pods or its group changed.
 func (g *gate) wake(key types.NamespacedName) {
 	g.mu.Lock()

@@ -362,3 +362,16 @@ func TestGateTellsAGangThatHasItsLoweredMinimum(t *testing.T) {
 	s.wantVerdict("GangPlaced=True: placed 2 pods")
 	s.wantActivations(0)
 }
+
+func TestGateFindsAGangWholeWhenTheAnswerToABindingWasLost(t *testing.T) {
+	s := newGateScene(t, 1, 0)
+	s.handle.scheduled = []*v1.Pod{podNamed("p0")}
+	s.arrive()
+	s.gate.takenUp(theGang)
+	s.gate.placed(theGang)
+	s.gate.report.refused(s.handle.group, "pod p0 could not be bound and is tried again; its events say why")
+	s.gate.failed(theGang)
+	s.after(firstRetry)
+	s.wantVerdict("GangPlaced=True: placed 1 pod")
+	s.wantActivations(0)
+}
