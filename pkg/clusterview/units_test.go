@@ -10,7 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
 	"github.com/tutti-project/tutti/pkg/placement"
@@ -84,5 +88,30 @@ func TestBudgetsCountWhatUnitsTakeTogether(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestGangHasOnePriority is case 34: a gang whose pods differ, as one of another
+// scheduler may, has the highest of theirs, and no pod of it goes alone.
+func TestGangHasOnePriority(t *testing.T) {
+	pod := func(name, gang string, priority int32) *v1.Pod {
+		p := podAsking(name, v1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")})
+		p.Labels = map[string]string{v1alpha1.PodGroupLabel: gang}
+		p.Spec.Priority = &priority
+		return p
+	}
+	hosts := NewBuilder(rackLevel).Build([]fwk.NodeInfo{
+		infoOf(node("n1", "r1"), pod("a", "mixed", 1), pod("c", "low", 1)), infoOf(node("n2", "r1"), pod("b", "mixed", 9), pod("d", "low", 2)),
+	})
+	for priority, want := range map[int32][]string{1: nil, 2: nil, 3: {"gang ns/low (2 pods)"}, 9: {"gang ns/low (2 pods)"}, 10: {"gang ns/mixed (2 pods)", "gang ns/low (2 pods)"}} {
+		e := EvictionOf(hosts, []string{"nvidia.com/gpu"}, Preemptor{Priority: priority, Own: func(*v1.Pod) bool { return false }},
+			func(types.NamespacedName) (Gang, bool) { return Gang{}, false }, nil, historyNow)
+		var got []string
+		for _, unit := range e.Units {
+			got = append(got, unit.String())
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("for priority %d (-want +got):\n%s", priority, diff)
+		}
 	}
 }

@@ -17,16 +17,22 @@ import (
 
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
 	tuttiapi "github.com/tutti-project/tutti/pkg/apis/tutti"
+	"github.com/tutti-project/tutti/test/controlplane"
 )
 
 // classes are the priorities of these tests.
 func classes(t *testing.T) {
 	t.Helper()
+	classesOn(t, shared)
+}
+
+func classesOn(t *testing.T, plane *controlplane.ControlPlane) {
+	t.Helper()
 	for _, class := range []*schedulingv1.PriorityClass{
 		{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000},
 		{ObjectMeta: metav1.ObjectMeta{Name: "polite"}, Value: 1000, PreemptionPolicy: new(corev1.PreemptNever)},
 	} {
-		if _, err := shared.Client.SchedulingV1().PriorityClasses().Create(t.Context(), class, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		if _, err := plane.Client.SchedulingV1().PriorityClasses().Create(t.Context(), class, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 			t.Fatal(err)
 		}
 	}

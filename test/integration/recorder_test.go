@@ -29,16 +29,16 @@ type recorder struct {
 	seen []*life // in the order of creation
 	byID map[types.UID]*life
 	// moves are bindings that changed: none may.
-	moves []string
-	bound int
-	// alarms wait for numbers of pods and bindings.
+	moves       []string
+	bound, gone int
+	// alarms wait for numbers of pods, bindings and departures.
 	alarms []alarm
 }
 
-// alarm rings once, when so many pods and so many bindings were seen.
+// alarm rings once, when so many pods, bindings and departures were seen.
 type alarm struct {
-	created, bound int
-	ring           func()
+	created, bound, gone int
+	ring                 func()
 }
 
 // life is what was seen of one pod. A time that is zero has not come.
@@ -97,9 +97,10 @@ func (r *recorder) see(pod *corev1.Pod, deleted bool) {
 	}
 	if (deleted || pod.DeletionTimestamp != nil) && l.gone.IsZero() {
 		l.gone = now
+		r.gone++
 	}
 	r.alarms = slices.DeleteFunc(r.alarms, func(a alarm) bool {
-		due := len(r.seen) >= a.created && r.bound >= a.bound
+		due := len(r.seen) >= a.created && r.bound >= a.bound && r.gone >= a.gone
 		if due {
 			go a.ring()
 		}
@@ -110,13 +111,21 @@ func (r *recorder) see(pod *corev1.Pod, deleted bool) {
 // when calls do once so many pods and bindings were seen; the channel is closed
 // after that.
 func (r *recorder) when(created, bound int, do func()) <-chan struct{} {
+	return r.at(alarm{created: created, bound: bound}, do)
+}
+
+// whenGone is when for pods that begin to go.
+func (r *recorder) whenGone(gone int, do func()) <-chan struct{} { return r.at(alarm{gone: gone}, do) }
+
+func (r *recorder) at(a alarm, do func()) <-chan struct{} {
 	done := make(chan struct{})
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.alarms = append(r.alarms, alarm{created, bound, func() {
+	a.ring = func() {
 		defer close(done)
 		do()
-	}})
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.alarms = append(r.alarms, a)
 	return done
 }
 
