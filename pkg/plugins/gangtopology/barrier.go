@@ -210,6 +210,9 @@ func (r *round) abort() {
 
 // Reserve implements fwk.ReservePlugin: in a commit the pod has its room.
 func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ string) *fwk.Status {
+	if p.whatIf != nil && p.whatIf.tryout != nil {
+		p.whatIf.tryout.seat(pod.UID)
+	}
 	if _, err := state.Read(probeKey); err != nil && !state.IsPodGroupSchedulingCycle() {
 		p.rooms.drop(pod)
 	}

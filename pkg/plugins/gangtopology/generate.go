@@ -33,6 +33,8 @@ type plan struct {
 	round *round
 	// extras: the gang's minimum runs already.
 	extras bool
+	// tryout is set in a what-if.
+	tryout *tryout
 }
 
 // Clone implements fwk.StateData; a plan is never changed.

@@ -54,6 +54,9 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	if !ok {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, noRoomForExtras)
 	}
+	if plan.tryout != nil {
+		plan.tryout.begin(pod.UID)
+	}
 	state.Write(pinKey, &pinned{pin: pin, round: plan.round})
 	return &fwk.PreFilterResult{NodeNames: sets.New(pin.node)}, nil
 }

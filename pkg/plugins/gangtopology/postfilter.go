@@ -4,6 +4,7 @@
 package gangtopology
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -105,21 +106,39 @@ func (p *Plugin) giveUp(pods []*v1.Pod, why string) (*fwk.PodGroupPostFilterResu
 // verifyGang lets the engine play the plan through on the what-if, with every
 // plugin of the profile; it names the host of the first pod that is refused.
 func (p *Plugin) verifyGang(ctx context.Context, pins map[types.UID]pin, schedule fwk.PodGroupSchedulingFunc) (int, bool) {
-	p.whatIf = &plan{pins: pins}
+	tried := &tryout{}
+	p.whatIf = &plan{pins: pins, tryout: tried}
 	defer func() { p.whatIf = nil }()
-	assignments, status := schedule(ctx)
-	if status.IsSuccess() {
+	if _, status := schedule(ctx); status.IsSuccess() {
 		return 0, true
 	}
-	if assignments != nil {
-		for _, a := range assignments.ProposedAssignments {
-			if pin, planned := pins[a.GetPod().UID]; planned && a.GetNodeName() == "" {
-				return pin.host, false
-			}
-		}
+	if refused, ok := pins[tried.first()]; ok {
+		return refused.host, false
 	}
 	return placement.Unplaced, false
 }
+
+// tryout follows the engine through a what-if, pod by pod: its answer tells only
+// of the pods that found their place.
+type tryout struct {
+	trying, refused types.UID
+}
+
+// begin is called when the engine looks at a pod.
+func (t *tryout) begin(pod types.UID) {
+	t.refused = t.first()
+	t.trying = pod
+}
+
+// seat is called when the pod has its place.
+func (t *tryout) seat(pod types.UID) {
+	if t.trying == pod {
+		t.trying = ""
+	}
+}
+
+// first is the first pod that found none, or empty.
+func (t *tryout) first() types.UID { return cmp.Or(t.refused, t.trying) }
 
 // PostFilter implements fwk.PostFilterPlugin, in the place of DefaultPreemption:
 // a single pod too evicts gangs whole, what they can spare, or single pods.

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/tutti-project/tutti/pkg/placement"
@@ -21,7 +22,7 @@ import (
 func roomScene() (*rooms, *testingclock.FakeClock, placement.Problem) {
 	clock := testingclock.NewFakeClock(epochZero)
 	tree := topology.New(nil, []topology.HostLabels{{Name: "n"}})
-	return newRooms(nil, clock), clock, placement.Problem{Tree: tree, Resources: []string{"nvidia.com/gpu"}, Free: [][]int64{{8}}}
+	return &rooms{clock: clock, kept: map[types.UID]room{}}, clock, placement.Problem{Tree: tree, Resources: []string{"nvidia.com/gpu"}, Free: [][]int64{{8}}}
 }
 
 func waitingFor(name, node string, priority int32) *v1.Pod {

@@ -4,6 +4,7 @@
 package gangtopology
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -20,6 +21,9 @@ import (
 	"github.com/tutti-project/tutti/pkg/clusterview"
 	"github.com/tutti-project/tutti/pkg/placement"
 )
+
+// maxProofs bounds how often one plan with victims is played through.
+const maxProofs = 128
 
 // contest is somebody who does not fit, and may evict others.
 type contest struct {
@@ -129,33 +133,45 @@ func (p *Plugin) eligibleWithout(ctx context.Context, c contest, r int) func(int
 }
 
 // prove plays the plan through without the victims alone. What stands on a host
-// that refuses its pod for another reason than room, such as a port, has to go
-// too, as far as it must.
+// that refuses its pod for another reason than room, such as a port or an
+// anti-affinity, has to go too, the cheapest first, as far as it must.
 func (p *Plugin) prove(ctx context.Context, c contest, eviction clusterview.Eviction, chosen []int, pins map[types.UID]pin) ([]int, bool, error) {
-	host, ok, err := p.holds(ctx, c, eviction, chosen, pins)
-	for tries := 0; !ok && err == nil && host != placement.Unplaced && tries < len(pins); tries++ {
-		refused := host
-		more := standingOn(host, eviction, chosen)
-		all := slices.Concat(chosen, more)
-		if host, ok, err = p.holds(ctx, c, eviction, all, pins); err != nil || len(more) == 0 || host == refused && !ok {
+	proofs := 0
+	holds := func(chosen []int) (int, bool, error) {
+		proofs++
+		return p.holds(ctx, c, eviction, chosen, pins)
+	}
+	host, ok, err := holds(chosen)
+	for !ok && err == nil && host != placement.Unplaced {
+		refused, known := host, len(chosen)
+		for _, v := range standingOn(refused, eviction, chosen) {
+			if proofs >= maxProofs {
+				return nil, false, nil
+			}
+			chosen = append(slices.Clone(chosen), v)
+			if host, ok, err = holds(chosen); err != nil || ok || host != refused {
+				break
+			}
+		}
+		if err != nil || !ok && host == refused {
 			return nil, false, err
 		}
-		for i := len(all) - 1; i >= len(chosen); i-- {
-			fewer := slices.Delete(slices.Clone(all), i, i+1)
-			at, fine, err := p.holds(ctx, c, eviction, fewer, pins)
+		for i := len(chosen) - 2; i >= known && proofs < maxProofs; i-- { // the last one did it; some before it may stay
+			fewer := slices.Delete(slices.Clone(chosen), i, i+1)
+			at, fine, err := holds(fewer)
 			if err != nil {
 				return nil, false, err
 			}
-			if fine == ok && (fine || at == host) {
-				all = fewer
+			if fine || !ok && at != refused {
+				chosen, host, ok = fewer, at, fine
 			}
 		}
-		chosen = all
 	}
 	return withoutParts(chosen, eviction.Victims), ok, err
 }
 
-// standingOn lists the victims with a pod on the host that are not chosen.
+// standingOn lists the victims with a pod on the host that are not chosen, the
+// cheapest first.
 func standingOn(host int, eviction clusterview.Eviction, chosen []int) []int {
 	var list []int
 	for v, victim := range eviction.Victims {
@@ -164,6 +180,10 @@ func standingOn(host int, eviction clusterview.Eviction, chosen []int) []int {
 			list = append(list, v)
 		}
 	}
+	slices.SortStableFunc(list, func(a, b int) int {
+		x, y := eviction.Victims[a].Cost, eviction.Victims[b].Cost
+		return cmp.Or(cmp.Compare(x.Priority, y.Priority), cmp.Compare(x.Gangs, y.Gangs), cmp.Compare(x.Lost, y.Lost), cmp.Compare(x.Pods, y.Pods))
+	})
 	return list
 }
 
