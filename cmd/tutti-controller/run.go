@@ -34,6 +34,7 @@ func run(ctx context.Context, o *options) error {
 		return fmt.Errorf("finding the API server: %w", err)
 	}
 	rest.AddUserAgent(config, "tutti-controller")
+	config.DisableCompression = true // the API server is near; packing what it sends, TF_CONFIGs above all, costs both sides more than the wire
 	clients, err := newClients(config, o)
 	if err != nil {
 		return err
