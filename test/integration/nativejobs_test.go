@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	schedulingv1beta1 "k8s.io/client-go/kubernetes/typed/scheduling/v1beta1"
 	"k8s.io/client-go/util/retry"
 
@@ -43,6 +45,73 @@ func TestJobsAreNativeGangsWhereTheAPIServerHasThem(t *testing.T) {
 	for _, scheduler := range []string{tuttiapi.SchedulerName, corev1.DefaultSchedulerName} {
 		t.Run(scheduler, func(t *testing.T) { jobIsANativeGang(t, plane, scheduler) })
 	}
+	t.Run("a job that does not fit within its time", func(t *testing.T) { nativeJobIsLate(t, plane) })
+	t.Run("a patch of what has changed", func(t *testing.T) { stalePatchIsAConflict(t, plane) })
+}
+
+// The time that a job's gang may wait for its place reaches the scheduler
+// through a native group too, and so does another one.
+func nativeJobIsLate(t *testing.T, plane *controlplane.ControlPlane) {
+	s := newScene(t, plane)
+	late := job("late", workers(2, 9)) // no node has 9 GPUs
+	late.Spec.RunPolicy.SchedulingPolicy = &kubeflowv1.SchedulingPolicy{ScheduleTimeoutSeconds: new(int32(2))}
+	s.run([]step{
+		{
+			name:  "a verdict that says so",
+			do:    s.create(late),
+			check: s.nativeCondition("late", tuttiapi.GangPlacedCondition, metav1.ConditionFalse, "scheduleTimeoutSeconds of 2", "behind others"),
+		},
+		{
+			name: "it may wait for ever",
+			do: func(ctx context.Context) error {
+				return s.editJob(ctx, "late", func(j *kubeflowv1.TFJob) { j.Spec.RunPolicy.SchedulingPolicy = nil })
+			},
+			check: func(ctx context.Context) error {
+				group, err := s.nativeGroups().Get(ctx, "late", metav1.GetOptions{})
+				if err == nil && group.Annotations[tuttiapi.ScheduleTimeoutAnnotation] != "" {
+					err = errors.New("the timeout is still there")
+				}
+				return err
+			},
+		},
+	})
+}
+
+// stalePatchIsAConflict: the controller's patches of PodGroups write the resource
+// version that they were made from. The API server answers one that comes too
+// late as a conflict, for either kind, and not as an invalid patch.
+func stalePatchIsAConflict(t *testing.T, plane *controlplane.ControlPlane) {
+	s := newScene(t, plane)
+	native, err := s.nativeGroups().Create(t.Context(), nativeGroup("native", 2, ""), metav1.CreateOptions{})
+	must(t, err)
+	must(t, s.createPodGroup(t.Context(), "crd", 2))
+	crds := s.podGroups.SchedulingV1alpha1().PodGroups(s.namespace)
+	crd, err := crds.Get(t.Context(), "crd", metav1.GetOptions{})
+	must(t, err)
+	for name, patch := range map[string]func(version string) error{
+		"native": func(version string) error {
+			_, err := s.nativeGroups().Patch(t.Context(), native.Name, types.JSONPatchType, annotating(version), metav1.PatchOptions{})
+			return err
+		},
+		"crd": func(version string) error {
+			_, err := crds.Patch(t.Context(), crd.Name, types.JSONPatchType, annotating(version), metav1.PatchOptions{})
+			return err
+		},
+	} {
+		version := map[string]string{"native": native.ResourceVersion, "crd": crd.ResourceVersion}[name]
+		if err := patch(version); err != nil {
+			t.Errorf("%s: in time: %v", name, err)
+		}
+		if err := patch(version); !apierrors.IsConflict(err) {
+			t.Errorf("%s: too late: got %v, want a conflict", name, err)
+		}
+	}
+}
+
+// annotating is a patch as the controller makes them, different every time.
+func annotating(version string) []byte {
+	return fmt.Appendf(nil, `[{"op":"replace","path":"/metadata/resourceVersion","value":%q},{"op":"add","path":"/metadata/annotations","value":{"at":%q}}]`,
+		version, time.Now().String())
 }
 
 func jobIsANativeGang(t *testing.T, plane *controlplane.ControlPlane, scheduler string) {

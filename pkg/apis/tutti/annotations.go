@@ -76,8 +76,8 @@ const (
 )
 
 // ScheduleTimeoutAnnotation is how many seconds a gang may wait, complete, before its verdict says so and it
-// goes behind others of its priority. Users write it on a native PodGroup; a CRD's has the field
-// spec.scheduleTimeoutSeconds, which the scheduler reads in its place.
+// goes behind others of its priority. Users, and the TFJob controller, write it on a native PodGroup; a CRD's
+// has the field spec.scheduleTimeoutSeconds, which the scheduler reads in its place.
 const ScheduleTimeoutAnnotation = "tutti.dev/schedule-timeout-seconds"
 
 // QueueAnnotation is the queue of a gang. The TFJob controller copies it from the job's scheduling policy

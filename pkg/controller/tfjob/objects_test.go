@@ -197,12 +197,12 @@ func TestPodGroupPatch(t *testing.T) {
 		"the same needs none":            {func(*schedulingv1alpha1.PodGroup) {}, ""},
 		"others' annotations are theirs": {func(g *schedulingv1alpha1.PodGroup) { g.Annotations["other"] = "x" }, ""},
 		"another size": {func(g *schedulingv1alpha1.PodGroup) { g.Spec.MinMember = 3 },
-			`[{"op":"test","path":"/metadata/resourceVersion","value":"7"},{"op":"replace","path":"/spec","value":{"minMember":2}}]`},
+			`[{"op":"replace","path":"/metadata/resourceVersion","value":"7"},{"op":"add","path":"/spec","value":{"minMember":2}}]`},
 		"an annotation changed, one was taken back": {
 			func(g *schedulingv1alpha1.PodGroup) {
 				g.Annotations = map[string]string{"tutti.dev/required-topology": "spine", "tutti.dev/gpu-link": "nvlink", "other": "x"}
 			},
-			`[{"op":"test","path":"/metadata/resourceVersion","value":"7"},{"op":"add","path":"/metadata/annotations",` +
+			`[{"op":"replace","path":"/metadata/resourceVersion","value":"7"},{"op":"add","path":"/metadata/annotations",` +
 				`"value":{"other":"x","tutti.dev/required-topology":"rack"}}]`},
 	} {
 		t.Run(name, func(t *testing.T) {

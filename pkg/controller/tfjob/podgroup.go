@@ -50,8 +50,9 @@ type operation struct {
 // ownAnnotations are those that a user takes back by removing them from the job. Others may be someone else's on the PodGroup.
 const ownAnnotations = "tutti.dev/"
 
-// patch is the JSON patch that turns a PodGroup into what it should be, or nil. It touches neither the status nor what others wrote, and
-// fails if the PodGroup has changed since it was read.
+// patch is the JSON patch that turns a PodGroup into what it should be, or nil. It touches neither the status nor what others wrote. If the
+// PodGroup has changed since it was read, the answer is a conflict: the resource version is written, because a test operation that fails is
+// answered as if the patch were invalid.
 func (k *PodGroupKind) patch(is, want podGroup) []byte {
 	annotations := maps.Clone(is.GetAnnotations())
 	maps.DeleteFunc(annotations, func(key, _ string) bool {
@@ -60,7 +61,7 @@ func (k *PodGroupKind) patch(is, want podGroup) []byte {
 	})
 	annotations = merged(annotations, want.GetAnnotations())
 
-	operations := []operation{{"test", "/metadata/resourceVersion", is.GetResourceVersion()}}
+	operations := []operation{{"replace", "/metadata/resourceVersion", is.GetResourceVersion()}}
 	if !equality.Semantic.DeepEqual(is.GetAnnotations(), annotations) {
 		operations = append(operations, operation{"add", "/metadata/annotations", annotations})
 	}

@@ -29,7 +29,7 @@ var CRDPodGroups = &PodGroupKind{
 		if equality.Semantic.DeepEqual(is.(*schedulingv1alpha1.PodGroup).Spec, wanted) {
 			return nil
 		}
-		return []operation{{"replace", "/spec", wanted}}
+		return []operation{{"add", "/spec", wanted}}
 	},
 	join: func(*corev1.Pod, string) {},
 	client: func(clients Clients, namespace string) groupClient {

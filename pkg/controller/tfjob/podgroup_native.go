@@ -4,17 +4,25 @@
 package tfjob
 
 import (
+	"strconv"
+
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+
+	"github.com/tutti-project/tutti/pkg/apis/tutti"
 )
 
 // NativePodGroups are those of scheduling.k8s.io/v1beta1, which Kubernetes 1.37 serves where its feature GenericWorkload is on. Schedulers
-// know the members by their field schedulingGroup. There is no place in them for minResources and the schedule timeout.
+// know the members by their field schedulingGroup. There is no place in them for minResources; the schedule timeout is an annotation.
 var NativePodGroups = &PodGroupKind{
 	write: func(g gang) podGroup {
+		if timeout := ptr.Deref(g.scheduleTimeoutSeconds, 0); timeout > 0 {
+			g.Annotations = merged(g.Annotations, map[string]string{tutti.ScheduleTimeoutAnnotation: strconv.Itoa(int(timeout))})
+		}
 		return &schedulingv1beta1.PodGroup{
 			ObjectMeta: g.ObjectMeta,
 			Spec: schedulingv1beta1.PodGroupSpec{

@@ -22,7 +22,9 @@ func newNativeGroupOf(v *view) *schedulingv1beta1.PodGroup {
 }
 
 func TestNativePodGroup(t *testing.T) {
-	job := makeJob(replicas(ps, 2), replicas(worker, 4), scheduling(kubeflowv1.SchedulingPolicy{MinAvailable: ptr.To[int32](5), PriorityClass: "high"}))
+	job := makeJob(replicas(ps, 2), replicas(worker, 4), scheduling(kubeflowv1.SchedulingPolicy{
+		MinAvailable: ptr.To[int32](5), PriorityClass: "high", ScheduleTimeoutSeconds: ptr.To[int32](90),
+	}))
 	job.Annotations = map[string]string{"tutti.dev/required-topology": "rack", corev1.LastAppliedConfigAnnotation: "{}"}
 	want := &schedulingv1beta1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{
@@ -31,7 +33,9 @@ func TestNativePodGroup(t *testing.T) {
 				"training.kubeflow.org/operator-name": "tfjob-controller",
 				"training.kubeflow.org/job-name":      "j",
 			},
-			Annotations: map[string]string{"tutti.dev/required-topology": "rack", "tutti.dev/role-minimums": "ps=2,worker=3"},
+			Annotations: map[string]string{
+				"tutti.dev/required-topology": "rack", "tutti.dev/role-minimums": "ps=2,worker=3", "tutti.dev/schedule-timeout-seconds": "90",
+			},
 		},
 		Spec: schedulingv1beta1.PodGroupSpec{
 			SchedulingPolicy:  schedulingv1beta1.PodGroupSchedulingPolicy{Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: 5}},
@@ -54,7 +58,7 @@ func TestNativePodGroup(t *testing.T) {
 }
 
 func TestNativePodGroupPatch(t *testing.T) {
-	const test = `[{"op":"test","path":"/metadata/resourceVersion","value":"7"},`
+	const unchanged = `[{"op":"replace","path":"/metadata/resourceVersion","value":"7"},`
 	want := newNativeGroupOf(makeView(t, makeJob(replicas(worker, 2))))
 	for name, tc := range map[string]struct {
 		change func(*schedulingv1beta1.PodGroup)
@@ -65,8 +69,12 @@ func TestNativePodGroupPatch(t *testing.T) {
 			g.Finalizers, g.Spec.Priority = []string{"scheduling.k8s.io/podgroup-protection"}, ptr.To[int32](0)
 			g.Status.Conditions = []metav1.Condition{{Type: "PodGroupInitiallyScheduled"}}
 		}, ""},
+		"another timeout": {func(g *schedulingv1beta1.PodGroup) {
+			g.Annotations = map[string]string{"tutti.dev/schedule-timeout-seconds": "60"}
+		},
+			unchanged + `{"op":"add","path":"/metadata/annotations","value":{}}]`},
 		"another size": {func(g *schedulingv1beta1.PodGroup) { g.Spec.SchedulingPolicy.Gang.MinCount = 3 },
-			test + `{"op":"replace","path":"/spec/schedulingPolicy/gang/minCount","value":2}]`},
+			unchanged + `{"op":"replace","path":"/spec/schedulingPolicy/gang/minCount","value":2}]`},
 		"what cannot be changed is left": {func(g *schedulingv1beta1.PodGroup) {
 			g.Spec.PriorityClassName, g.Spec.DisruptionMode = "low", nil
 			g.Spec.SchedulingPolicy = schedulingv1beta1.PodGroupSchedulingPolicy{Basic: &schedulingv1beta1.BasicSchedulingPolicy{}}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"reflect"
 	"slices"
 	"strconv"
@@ -266,15 +267,15 @@ func (w *world) patchGroup(a clienttesting.PatchActionImpl) (apiObject, error) {
 		return nil, err
 	}
 	after, err := patch.Apply(before)
-	if errors.Is(err, jsonpatch.ErrTestFailed) {
-		return nil, apierrors.NewConflict(group(a), a.Name, err)
-	}
 	if err != nil {
-		return nil, err
+		return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
 	}
 	changed := reflect.New(reflect.TypeOf(live).Elem()).Interface().(apiObject)
 	if err := json.Unmarshal(after, changed); err != nil {
 		return nil, err
+	}
+	if changed.GetResourceVersion() != live.GetResourceVersion() {
+		return nil, apierrors.NewConflict(group(a), a.Name, errors.New("modified"))
 	}
 	w.put(resGroups, changed)
 	return changed, nil
