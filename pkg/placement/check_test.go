@@ -33,8 +33,8 @@ func check(t *testing.T, p Problem) Decision {
 	}
 	last := len(p.Tree.Levels()) - 1
 	_, fits := twinLevel(p, minimum, last)
-	// A gang without pods stands nowhere, wherever its anchors are.
-	if fits = fits || !slices.ContainsFunc(full, positive); fits != (d.Hosts != nil) {
+	// A gang of which nothing is needed is not refused, wherever its anchors are.
+	if fits = fits || !slices.ContainsFunc(minimum, positive); fits != (d.Hosts != nil) {
 		t.Errorf("placed: %v, but an assignment exists: %v", d.Hosts != nil, fits)
 		return d
 	}
@@ -64,13 +64,18 @@ func checkQuality(t *testing.T, p Problem, d Decision, full []int) {
 		if d.Level < level {
 			t.Errorf("placed at level %d, but a domain of level %d holds the gang", d.Level, level)
 		}
-		if p.Constraint.SliceSize <= 1 && p.Kinds == nil {
+		if p.Constraint.SliceSize <= 1 && kindless(p) {
 			checkFewest(t, p, d, full, level)
 			checkTightest(t, p, d, level)
 		}
-	case p.Constraint.SliceSize <= 1 && p.Kinds == nil:
+	case p.Constraint.SliceSize <= 1 && kindless(p):
 		checkExtras(t, p, d, left)
 	}
+}
+
+// kindless: hosts are alike to all roles.
+func kindless(p Problem) bool {
+	return p.Kinds == nil && !slices.ContainsFunc(p.Roles, func(r Role) bool { return r.Kind != "" })
 }
 
 // checkWider checks that the narrowest level is named that would do.
@@ -158,6 +163,9 @@ func checkKinds(t *testing.T, p Problem, r int, hosts [][]int) {
 		return
 	}
 	kinds := map[string]bool{}
+	if p.Roles[r].Kind != "" {
+		kinds[p.Roles[r].Kind] = true
+	}
 	for other, role := range p.Roles {
 		if other != r && (!role.Uniform || role.Family == "" || role.Family != p.Roles[r].Family) {
 			continue

@@ -16,6 +16,9 @@ func TestExactPackingAgreesWithTheTwin(t *testing.T) {
 	for seed := range 10_000 {
 		p := randomProblem(rand.New(rand.NewPCG(uint64(seed), 11)).IntN)
 		p.Constraint.SliceSize, p.Kinds = 0, nil
+		for r := range p.Roles {
+			p.Roles[r].Kind = ""
+		}
 		c := newCapacity(p.Tree, p.Resources, p.Free)
 		c.setHosts(Problem{GPUs: p.GPUs})
 		pl := newPlan(c, &p, slices.Repeat([]int{anyKind}, len(p.Roles)), limitsOf(maxSteps))

@@ -4,6 +4,7 @@
 package placement
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -42,11 +43,7 @@ func (d Decision) Explain(p Problem) string {
 	if p.Constraint.SliceSize > 1 {
 		fmt.Fprintf(&b, "; every %d ranks of a role must share a %s", p.Constraint.SliceSize, p.Tree.Levels()[p.Constraint.SliceLevel])
 	}
-	for r, kind := range d.Kinds {
-		if kind != "" {
-			fmt.Fprintf(&b, "; all pods of %s on one kind of host, here %s", p.Roles[r].Name, kind)
-		}
-	}
+	b.WriteString(d.ofKinds(p))
 	b.WriteString(d.nearer(p))
 	if d.Wider != nil {
 		fmt.Fprintf(&b, "; %s would take it", p.Tree.Describe(d.Wider.ID))
@@ -54,6 +51,24 @@ func (d Decision) Explain(p Problem) string {
 	b.WriteString(d.excluded())
 	if d.Bounded {
 		b.WriteString("; the search stopped at its limit, so an arrangement may have been missed")
+	}
+	return b.String()
+}
+
+// ofKinds: "; all pods of worker on one kind of host, here H100".
+func (d Decision) ofKinds(p Problem) string {
+	var b strings.Builder
+	told := 0
+	for r, kind := range d.Kinds {
+		if kind == "" {
+			continue
+		}
+		if told++; told <= maxTold {
+			fmt.Fprintf(&b, "; all pods of %s on one kind of host, here %s", p.Roles[r].Name, kind)
+		}
+	}
+	if told > maxTold {
+		fmt.Fprintf(&b, "; the same of %s", count(told-maxTold, "other role"))
 	}
 	return b.String()
 }
@@ -87,10 +102,17 @@ func (d Decision) explainPlaced(p Problem) string {
 			}
 		}
 		total += placed
-		roles = append(roles, fmt.Sprintf("%d %s", placed, role.Name))
-		if placed < role.Pods {
-			waiting = append(waiting, fmt.Sprintf("%d %s", role.Pods-placed, role.Name))
+		roles = told(roles, placed, role.Name)
+		waiting = told(waiting, role.Pods-placed, role.Name)
+	}
+	if total == 0 {
+		if n := anchorDomains(p); n > 1 {
+			return fmt.Sprintf("no pod is placed: others of the gang run in %d domains of level %s, but all must be in one", n, p.Tree.Levels()[p.Constraint.Required])
 		}
+		if len(waiting) == 0 {
+			return "there is no pod to place"
+		}
+		return "no pod is placed: beyond the minimum there is no room for " + listed(waiting)
 	}
 	where := p.Tree.Describe(d.Domain)
 	if d.Level < len(p.Tree.Levels())-1 {
@@ -98,12 +120,24 @@ func (d Decision) explainPlaced(p Problem) string {
 	}
 	text := fmt.Sprintf("%s (%s) on %s", pods(total), strings.Join(roles, ", "), where)
 	if len(waiting) > 0 {
-		text += "; beyond the minimum there is no room for " + strings.Join(waiting, " and ")
+		text += "; beyond the minimum there is no room for " + listed(waiting)
 	}
 	if d.Bounded {
 		text += "; the search stopped at its limit, so a narrower domain may have been missed"
 	}
 	return text
+}
+
+// told adds so many pods of a role to a list that ends somewhere.
+func told(list []string, pods int, role string) []string {
+	switch {
+	case pods == 0 || len(list) > maxTold:
+		return list
+	case len(list) == maxTold:
+		return append(list, "others")
+	default:
+		return append(list, fmt.Sprintf("%d %s", pods, role))
+	}
 }
 
 // room is that of the nearest domain: "2 of 2 ps and 3 of 4 worker
@@ -114,17 +148,41 @@ func (d Decision) room(p Problem) string { return d.Rejections[0].room(p, d.told
 func (d Decision) told(p Problem) bool { return len(d.Exclusions) > 0 || p.Constraint.SliceSize > 1 }
 
 func (rj Rejection) room(p Problem, told bool) string {
-	var parts []string
+	short := make(map[int]string, len(rj.Shortages))
+	for _, s := range rj.Shortages {
+		short[s.Role] = s.reason(p, told)
+	}
+	var needed []int
 	for r, role := range p.Roles {
-		if role.Pods == 0 {
+		if min(role.Minimum, role.Pods) > 0 {
+			needed = append(needed, r)
+		}
+	}
+	if len(needed) > maxTold { // what is short is what there is to know
+		slices.SortStableFunc(needed, func(a, b int) int {
+			return cmp.Compare(missing(p.Roles[b], rj.Room[b]), missing(p.Roles[a], rj.Room[a]))
+		})
+	}
+	var parts []string
+	others, room, all := 0, 0, 0
+	for _, r := range needed {
+		role := p.Roles[r]
+		if len(parts) < maxTold {
+			parts = append(parts, fmt.Sprintf("%d of %d %s%s", rj.Room[r], min(role.Minimum, role.Pods), role.Name, short[r]))
 			continue
 		}
-		why := ""
-		if i := slices.IndexFunc(rj.Shortages, func(s Shortage) bool { return s.Role == r }); i >= 0 {
-			why = rj.Shortages[i].reason(p, told)
-		}
-		parts = append(parts, fmt.Sprintf("%d of %d %s%s", rj.Room[r], min(role.Minimum, role.Pods), role.Name, why))
+		others, room, all = others+1, room+rj.Room[r], all+min(role.Minimum, role.Pods)
 	}
+	if others > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d in %s", room, all, count(others, "other role")))
+	}
+	return listed(parts)
+}
+
+func missing(role Role, room int) int { return min(role.Minimum, role.Pods) - room }
+
+// listed: "a, b and c".
+func listed(parts []string) string {
 	if len(parts) < 2 {
 		return strings.Join(parts, "")
 	}
@@ -153,18 +211,39 @@ func (s Shortage) reason(p Problem, told bool) string {
 	}
 }
 
+// What an explanation names at most, so that it can be read whatever the problem:
+// so many roles, kinds and reasons, each reason with so many letters.
+const (
+	maxTold   = 4
+	maxLetter = 120
+)
+
 // excluded: "; 5 hosts excluded: 4 taint gpu=maintenance, 1 unschedulable".
 func (d Decision) excluded() string {
-	total := 0
+	total, told := 0, 0
 	var parts []string
 	for _, e := range d.Exclusions {
 		total += e.Hosts
-		parts = append(parts, fmt.Sprintf("%d %s", e.Hosts, e.Reason))
+		if len(parts) < maxTold {
+			told += e.Hosts
+			parts = append(parts, fmt.Sprintf("%d %s", e.Hosts, shortened(e.Reason)))
+		}
 	}
 	if total == 0 {
 		return ""
 	}
+	if others := len(d.Exclusions) - len(parts); others > 0 {
+		parts = append(parts, fmt.Sprintf("and %d for %s", total-told, count(others, "other reason")))
+	}
 	return fmt.Sprintf("; %s excluded: %s", count(total, "host"), strings.Join(parts, ", "))
+}
+
+// shortened is the beginning of what somebody else has written.
+func shortened(text string) string {
+	if letters := []rune(text); len(letters) > maxLetter {
+		return string(letters[:maxLetter]) + "…"
+	}
+	return text
 }
 
 // amount writes a number in the unit that people use for the resource.

@@ -68,7 +68,7 @@ func (l LinkShortage) reason(p Problem) string {
 	case l.Lack == 0:
 		text = fmt.Sprintf("it is not known how the GPUs of %s are linked", name)
 		if l.Why != "" {
-			text += ": " + l.Why
+			text += ": " + shortened(l.Why)
 		}
 		if l.Unknown > 1 {
 			text += "; nor of " + count(l.Unknown-1, "other host")

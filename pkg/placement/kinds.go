@@ -17,8 +17,10 @@ import (
 // maxChoices bounds the choices that are planned.
 const maxChoices = 64
 
-// anyKind stands for no choice.
-const anyKind = -1
+const (
+	anyKind = -1 // stands for no choice
+	noKind  = -2 // that the role must have and no host is of
+)
 
 // SetKind says what kind of host it is: hosts with different names are not
 // alike to uniform roles. All hosts are of kind "" until then.
@@ -49,7 +51,9 @@ func (c *Planner) KindOf(host int) string {
 	return c.kindNames[c.kinds[host]]
 }
 
-func (c *Planner) isOfKind(host, kind int) bool { return kind == anyKind || c.kinds[host] == kind }
+func (c *Planner) isOfKind(host, kind int) bool {
+	return kind == anyKind || kind != noKind && c.kinds[host] == kind
+}
 
 // choices lists what kinds the roles may be planned with, and says whether that
 // is all. A kind with too few slots for a role's minimum is none of them, unless
@@ -84,11 +88,16 @@ func siblingOf(roles []Role, role *Role) int {
 }
 
 func (c *Planner) kindsFor(p *Problem, role *Role) []int {
-	if !role.Uniform || c.kinds == nil {
+	switch {
+	case !role.Uniform:
 		return []int{anyKind}
-	}
-	if role.Kind != "" {
-		return []int{slices.Index(c.kindNames, role.Kind)}
+	case role.Kind != "":
+		if i := slices.Index(c.kindNames, role.Kind); i >= 0 {
+			return []int{i}
+		}
+		return []int{noKind}
+	case c.kinds == nil:
+		return []int{anyKind}
 	}
 	var present []int // by name: the order in which they came is an accident
 	for kind, hosts := range c.ofKind {

@@ -88,11 +88,15 @@ func (pl *plan) decide() Decision {
 		}
 	}
 	d := Decision{Bounded: pl.bounded}
-	if ok {
+	switch {
+	case ok:
 		d.Hosts = pl.settle(found, full, minimum)
 		d.GPUs = pl.pickGPUs(d.Hosts)
 		d.Level, d.Domain = pl.enclosing(d.Hosts)
-	} else {
+	case totalOf(minimum) == 0: // anchors stand in several domains: nothing joins them, and nothing has to
+		d.Hosts, ok = make(fill, len(full)).ranks(p.Roles), true
+		d.Level, d.Domain = pl.enclosing(d.Hosts)
+	default:
 		d.Rejections = pl.reject(minimum, p.Constraint.Required, maxRejections)
 	}
 	d.Exclusions = pl.exclusions()
@@ -100,9 +104,13 @@ func (pl *plan) decide() Decision {
 		d.Wider = pl.wider(minimum) // who refuses elsewhere is no reason here
 		d.Levels = pl.rejectWider(minimum, d.Wider)
 	}
-	for _, kind := range pl.kinds {
+	for r, kind := range pl.kinds {
 		name := ""
-		if kind != anyKind {
+		switch kind {
+		case anyKind:
+		case noKind:
+			name = p.Roles[r].Kind
+		default:
 			name = pl.kindNames[kind]
 		}
 		d.Kinds = append(d.Kinds, name)

@@ -51,7 +51,7 @@ type Role struct {
 	// Uniform: all pods stand on hosts of one kind, and if Kind is not empty, of
 	// this one, that of pods of the role that run already. Uniform roles of one
 	// family, unless that is empty, have one kind together: what is one role to
-	// people may be several here, because its pods differ.
+	// people may be several here, because its pods differ; their Kind is the same.
 	Uniform bool
 	Kind    string
 	Family  string

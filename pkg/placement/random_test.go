@@ -183,6 +183,14 @@ func randomGang(below func(int) int, p Problem) Problem {
 			p.Roles[r].Family = "all"
 		}
 	}
+	if below(8) == 0 { // some of its pods run on a kind of host, perhaps the last one
+		p.Roles[0].Kind = []string{"old", "new", "gone"}[below(3)]
+		for r := range p.Roles {
+			if p.Roles[r].Family != "" {
+				p.Roles[r].Kind = p.Roles[0].Kind
+			}
+		}
+	}
 	last := len(p.Tree.Levels()) - 1
 	if below(2) == 0 {
 		p.Constraint.Required = below(last + 1)
@@ -246,7 +254,7 @@ func draw(p Problem) string {
 		fmt.Fprintf(&b, "host %d: GPUs %s of %d, the planner picks: %t\n", h, g.Free, slices.Index(boards, g.Model), g.PlannerPicks)
 	}
 	for _, r := range p.Roles {
-		fmt.Fprintf(&b, "role %s: %d pods, minimum %d, uniform %t, request %v, link %s", r.Name, r.Pods, r.Minimum, r.Uniform, r.Request, r.Link)
+		fmt.Fprintf(&b, "role %s: %d pods, minimum %d, uniform %t %q, request %v, link %s", r.Name, r.Pods, r.Minimum, r.Uniform, r.Kind, r.Request, r.Link)
 		for h := range p.Free {
 			if !twinEligible(r, h) {
 				fmt.Fprintf(&b, " not %d", h)

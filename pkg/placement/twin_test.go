@@ -4,6 +4,7 @@
 package placement
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/tutti-project/tutti/pkg/topology"
@@ -110,11 +111,14 @@ func twinKnows(p Problem, host int) bool {
 // twinIsOfKind holds a uniform role to the kind of its first host, or of that
 // of an earlier one of its family.
 func twinIsOfKind(p Problem, role, pod, host int, kinds []string, placed func(role int) int) bool {
-	if p.Kinds == nil || !p.Roles[role].Uniform {
+	if !p.Roles[role].Uniform {
 		return true
 	}
+	if p.Kinds == nil {
+		return p.Roles[role].Kind == ""
+	}
 	if pod == 0 {
-		kinds[role] = p.Kinds[host]
+		kinds[role] = cmp.Or(p.Roles[role].Kind, p.Kinds[host])
 		for r, other := range p.Roles[:role] {
 			if other.Uniform && other.Family != "" && other.Family == p.Roles[role].Family && placed(r) > 0 {
 				kinds[role] = kinds[r]

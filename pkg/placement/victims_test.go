@@ -156,9 +156,9 @@ func twinCost(victims []Victim, gone []int) Cost {
 
 // twinVictims tries every set of victims.
 func twinVictims(p Problem, victims []Victim) (least Cost, needed, possible bool) {
-	minimum, full := make([]int, len(p.Roles)), make([]int, len(p.Roles))
+	minimum := make([]int, len(p.Roles))
 	for r, role := range p.Roles {
-		minimum[r], full[r] = role.Minimum, role.Pods
+		minimum[r] = role.Minimum
 	}
 	whole := p
 	for set := range 1 << len(victims) {
@@ -170,7 +170,7 @@ func twinVictims(p Problem, victims []Victim) (least Cost, needed, possible bool
 		}
 		p.Free = twinWithout(whole, victims, gone)
 		_, fits := twinLevel(p, minimum, len(p.Tree.Levels())-1)
-		if !fits && slices.ContainsFunc(full, positive) {
+		if !fits && slices.ContainsFunc(minimum, positive) {
 			continue
 		}
 		if len(gone) == 0 {

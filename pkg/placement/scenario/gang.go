@@ -108,6 +108,8 @@ func readRole(c *cluster, l line, most int64) (placement.Role, error) {
 			on, err = c.hosts(l, w.values)
 		case "mixed":
 			mixed = true
+		case "kind":
+			role.Kind, err = l.one(w)
 		case "link":
 			role.GPU = gpu
 			var name string

@@ -21,7 +21,7 @@
 //	----
 //
 //	place gang=g [within=level] [prefer=level] [slices=(4, rack)] [anchors=(n1, n2)] [keep] [evict]
-//	worker pods=4 [min=2] [gpu=8] [link=nvlink] [cpu=1] [memory=1] [on=(n1, n2)] [mixed]
+//	worker pods=4 [min=2] [gpu=8] [link=nvlink] [cpu=1] [memory=1] [on=(n1, n2)] [kind=H100] [mixed]
 //	----
 //	g: 4 pods ...
 //
