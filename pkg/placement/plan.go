@@ -98,6 +98,7 @@ func (pl *plan) decide() Decision {
 		d.Level, d.Domain = pl.enclosing(d.Hosts)
 	default:
 		d.Rejections = pl.reject(minimum, p.Constraint.Required, maxRejections)
+		d.Bounded = d.Bounded && pl.someSumsHold(minimum, widest)
 	}
 	d.Exclusions = pl.exclusions()
 	if !ok {

@@ -141,6 +141,17 @@ func (pl *plan) sumsHold(need []int64, t, k int) bool {
 	return true
 }
 
+// someSumsHold says whether there is a domain of the tier whose sums, less what
+// hosts have refused, still leave it open.
+func (pl *plan) someSumsHold(need []int64, t int) bool {
+	for k, d := range pl.tiers[t].domains {
+		if pl.holdsAnchors(d) && pl.sumsHold(need, t, k) {
+			return true
+		}
+	}
+	return false
+}
+
 // spread is how many of the tier's parts the gang needs: exact for one role, a
 // lower bound for several.
 func (pl *plan) spread(need []int64, t int, parts []int) int {

@@ -31,7 +31,7 @@ type plan struct {
 	anchorFirst, anchorLast int // range of the anchors' hosts; first > last without anchors
 
 	excluded map[int]bool // hosts not eligible for some role, and counted in reasons
-	reasons  []Exclusion
+	reasons  map[string]int
 
 	exclusionCount int // of role and host
 
@@ -99,7 +99,7 @@ func newPlan(c *Planner, p *Problem, kinds []int, l limits) *plan {
 		pl.demands = pl.demands || pl.shapes[r].link > 0
 	}
 	c.marks.grow(len(p.Roles))
-	pl.excluded = make(map[int]bool)
+	pl.excluded, pl.reasons = make(map[int]bool), make(map[string]int)
 	pl.room = room{pl: pl, row: c.marks.row}
 	pl.addTiers()
 	pl.assume()
@@ -303,17 +303,15 @@ func (pl *plan) exclude(role, host int, reason string) {
 		return
 	}
 	pl.excluded[host] = true
-	i := slices.IndexFunc(pl.reasons, func(e Exclusion) bool { return e.Reason == reason })
-	if i < 0 {
-		i = len(pl.reasons)
-		pl.reasons = append(pl.reasons, Exclusion{Reason: reason})
-	}
-	pl.reasons[i].Hosts++
+	pl.reasons[reason]++
 }
 
 // exclusions returns the reasons met so far, the most frequent first.
 func (pl *plan) exclusions() []Exclusion {
-	reasons := slices.Clone(pl.reasons)
+	var reasons []Exclusion
+	for reason, hosts := range pl.reasons {
+		reasons = append(reasons, Exclusion{reason, hosts})
+	}
 	slices.SortFunc(reasons, func(a, b Exclusion) int {
 		return cmp.Or(cmp.Compare(b.Hosts, a.Hosts), cmp.Compare(a.Reason, b.Reason))
 	})

@@ -185,26 +185,39 @@ func (pl *plan) equalTo(k key, p place, holds func(int) bool) ([]party, place) {
 	return pl.parties(equal), p
 }
 
-// searchAllHosts compares all hosts of the scope that have so many devices.
+// searchAllHosts compares all hosts of the scope that have so many devices. O(hosts)
+// if one of the tightest will do, else O(hosts log hosts).
 func (pl *plan) searchAllHosts(need []int64, scope topology.Domain, devices int64) (fill, bool) {
 	list := slices.DeleteFunc(pl.candidates(need, len(pl.tiers)-1, scope), func(c candidate) bool { return pl.devicesOn(c.domain) < devices })
-	for len(list) > 0 {
-		best := list[0].tight
-		for _, c := range list {
-			if c.tight.compare(best) < 0 {
-				best = c.tight
-			}
+	if len(list) == 0 {
+		return nil, false
+	}
+	best := slices.MinFunc(list, compareCandidates).tight
+	var equal []int
+	list = slices.DeleteFunc(list, func(c candidate) bool {
+		if c.tight == best {
+			equal = append(equal, c.domain)
 		}
-		var equal []int
-		list = slices.DeleteFunc(list, func(c candidate) bool {
-			if c.tight == best {
-				equal = append(equal, c.domain)
-			}
-			return c.tight == best
-		})
+		return c.tight == best
+	})
+	if f, ok := pl.placeOnOne(need, pl.parties(equal), nil); ok {
+		return f, true
+	}
+	list = slices.Clone(list) // its memory is lent, and asked for again
+	slices.SortFunc(list, compareCandidates)
+	for len(list) > 0 {
+		n := 1
+		for n < len(list) && list[n].tight == list[0].tight {
+			n++
+		}
+		equal = equal[:0]
+		for _, c := range list[:n] {
+			equal = append(equal, c.domain)
+		}
 		if f, ok := pl.placeOnOne(need, pl.parties(equal), nil); ok {
 			return f, true
 		}
+		list = list[n:]
 	}
 	return nil, false
 }
