@@ -95,8 +95,10 @@ func Frameworks() []string {
 
 // TaskName is the name that a task's pod and service share.
 func TaskName(job string, task Task) string {
-	return job + "-" + task.Role + "-" + strconv.Itoa(task.Index)
+	return namePrefix(job, task.Role) + strconv.Itoa(task.Index)
 }
+
+func namePrefix(job, role string) string { return job + "-" + role + "-" }
 
 type injector func(Job, Task) ([]Var, error)
 
@@ -126,23 +128,29 @@ func (j Job) replicas() int {
 	return total
 }
 
-// addresses lists host:port of a role's tasks in index order; never nil.
+// addresses lists host:port of a role's tasks in index order; never nil. Every task of a large job is told all of them.
 func (j Job) addresses(r Role) []string {
+	before, after := j.aroundIndex(r)
 	all := make([]string, r.Replicas)
 	for i := range all {
-		all[i] = j.address(r, i)
+		all[i] = before + strconv.Itoa(i) + after
 	}
 	return all
 }
 
 func (j Job) address(r Role, index int) string {
-	host := TaskName(j.Name, Task{Role: r.Name, Index: index})
+	before, after := j.aroundIndex(r)
+	return before + strconv.Itoa(index) + after
+}
+
+// aroundIndex is what the addresses of a role's tasks have in common.
+func (j Job) aroundIndex(r Role) (before, after string) {
 	if j.Subdomain != "" {
-		host += "." + j.Subdomain
+		after = "." + j.Subdomain
 	}
-	host += "." + j.Namespace + ".svc"
+	after += "." + j.Namespace + ".svc"
 	if j.Domain != "" {
-		host += "." + j.Domain
+		after += "." + j.Domain
 	}
-	return host + ":" + strconv.Itoa(r.Port)
+	return namePrefix(j.Name, r.Name), after + ":" + strconv.Itoa(r.Port)
 }
