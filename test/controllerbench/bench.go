@@ -45,19 +45,32 @@ type stage struct {
 	services []corev1.Service
 }
 
-// contenders in the order of their turns; the loop needs the pods of one before.
-func (s *stage) contenders() []bench.Contender[bench.Took] {
+// seconds from a job's creation to its last pod, medians over the turns.
+type seconds struct{ perJob, createOnly, perReplica, createBoth float64 }
+
+// compare lets the contenders take turns at qps requests a second.
+func (s *stage) compare(ctx context.Context, name string, qps float64) (seconds, error) {
+	s.qps = qps
+	times, err := bench.Turns(ctx, s.turns, s.contenders(name+"-"))
+	median := func(contender string) float64 {
+		return bench.Median(times[name+"-"+contender], bench.Took.Seconds)
+	}
+	return seconds{median("per-job"), median("createonly"), median("per-replica"), median("createboth")}, err
+}
+
+// contenders in the order of their turns; a loop needs the objects of the one before.
+func (s *stage) contenders(prefix string) []bench.Contender[bench.Took] {
 	return []bench.Contender[bench.Took]{
-		{Name: "per-job", Run: func(ctx context.Context, namespace string) (bench.Took, error) {
+		{Name: prefix + "per-job", Run: func(ctx context.Context, namespace string) (bench.Took, error) {
 			return s.controller(ctx, namespace, map[string]string{tuttiapi.ServicesAnnotation: "per-job"})
 		}},
-		{Name: "createonly", Run: func(ctx context.Context, namespace string) (bench.Took, error) {
+		{Name: prefix + "createonly", Run: func(ctx context.Context, namespace string) (bench.Took, error) {
 			return s.createOnly(ctx, namespace, nil)
 		}},
-		{Name: "per-replica", Run: func(ctx context.Context, namespace string) (bench.Took, error) {
+		{Name: prefix + "per-replica", Run: func(ctx context.Context, namespace string) (bench.Took, error) {
 			return s.controller(ctx, namespace, nil)
 		}},
-		{Name: "createboth", Run: s.createBoth},
+		{Name: prefix + "createboth", Run: s.createBoth},
 	}
 }
 
