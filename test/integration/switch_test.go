@@ -43,6 +43,7 @@ func TestAJobOfTrainingOperatorGoesOn(t *testing.T) {
 		before[name] = s.leaveReplica(stored, name)
 	}
 	s.leaveStatusAndGroup(stored)
+	s.leaveFinished("done")
 	s.eventually(t.Context(), "its pods run", func(ctx context.Context) error { return s.inPhase(ctx, names, corev1.PodRunning) })
 
 	_, err = plane.StartController("--leader-elect=false")
@@ -50,6 +51,15 @@ func TestAJobOfTrainingOperatorGoesOn(t *testing.T) {
 	s.run([]step{{
 		name:  "the PodGroup is taken over",
 		check: s.wantsMembers("train", 3),
+	}, {
+		name: "kubectl shows the state of one that is over",
+		check: func(ctx context.Context) error {
+			done, err := s.tutti.KubeflowV1().TFJobs(s.namespace).Get(ctx, "done", metav1.GetOptions{})
+			if err == nil && done.Status.State != kubeflowv1.JobSucceeded {
+				err = fmt.Errorf("state %q", done.Status.State)
+			}
+			return err
+		},
 	}})
 	time.Sleep(atRest) // long enough to do harm
 	for _, name := range names {
@@ -125,6 +135,24 @@ func (s *scene) leaveStatusAndGroup(j *kubeflowv1.TFJob) {
 		kubeflowv1.TFJobReplicaTypePS: {Active: 1}, kubeflowv1.TFJobReplicaTypeWorker: {Active: 2},
 	}
 	_, err = s.tutti.KubeflowV1().TFJobs(s.namespace).UpdateStatus(ctx, j, metav1.UpdateOptions{})
+	must(s.t, err)
+}
+
+// leaveFinished makes a job that training-operator has brought to its end.
+func (s *scene) leaveFinished(name string) {
+	jobs := s.tutti.KubeflowV1().TFJobs(s.namespace)
+	j, err := jobs.Create(s.t.Context(), job(name, workers(1, 0)), metav1.CreateOptions{})
+	must(s.t, err)
+	ended := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
+	j.Status.CompletionTime = &ended
+	for _, c := range []kubeflowv1.JobCondition{
+		{Type: kubeflowv1.JobCreated, Status: corev1.ConditionTrue}, {Type: kubeflowv1.JobRunning, Status: corev1.ConditionFalse},
+		{Type: kubeflowv1.JobSucceeded, Status: corev1.ConditionTrue},
+	} {
+		c.Reason, c.LastUpdateTime, c.LastTransitionTime = "TFJob"+string(c.Type), ended, ended
+		j.Status.Conditions = append(j.Status.Conditions, c)
+	}
+	_, err = jobs.UpdateStatus(s.t.Context(), j, metav1.UpdateOptions{})
 	must(s.t, err)
 }
 

@@ -203,3 +203,73 @@ func TestAPodGroupOfTrainingOperatorIsTakenOver(t *testing.T) {
 		t.Errorf("end (-want +got):\n%s", diff)
 	}
 }
+
+// A job does not start at an address that is another's. One that has run goes on: somebody took the service out of it.
+func TestAServiceNameThatIsTaken(t *testing.T) {
+	for name, tc := range map[string]struct {
+		hasRun bool
+		hidden bool // it bears none of the controller's labels, so the caches do not show it
+	}{
+		"of a new job":                   {false, false},
+		"of a new job, out of sight":     {false, true},
+		"of a job that runs":             {true, false},
+		"of a job that runs, and hidden": {true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.put(resJobs, makeJob(replicas(worker, 2, kubeflowv1.RestartPolicyOnFailure)))
+			if tc.hasRun {
+				w.look()
+				w.setPhases("", corev1.PodRunning)
+				w.look()
+				w.remove(resServices, "j-worker-0")
+				w.remove(resPods, "j-worker-1")
+				w.deliverAll()
+			}
+			theirs := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "j-worker-0", Namespace: "n", UID: "theirs",
+				Labels: map[string]string{"training.kubeflow.org/operator-name": "tfjob-controller", "training.kubeflow.org/job-name": "j-worker-0"}}}
+			w.put(resServices, theirs)
+			if tc.hidden {
+				w.seen[resServices]++
+			}
+			for range 4 {
+				w.deliverAll()
+				if err := w.reconcile(); err != nil && !errors.Is(err, errTaken) {
+					t.Fatal(err)
+				}
+			}
+			want := map[bool]int{false: 0, true: 2}[tc.hasRun && !tc.hidden]
+			if tc.hasRun && tc.hidden {
+				want = 1 // the service is asked for again and again, and comes first
+			}
+			if got := len(w.podNames()); got != want {
+				t.Errorf("pods %v, want %d", w.podNames(), want)
+			}
+			told := slices.DeleteFunc(slices.Clone(w.events.lines), func(e string) bool { return !strings.Contains(e, errTaken.Error()) })
+			if len(told) != 1 || !strings.HasPrefix(told[0], "FailedCreateService") {
+				t.Errorf("events: %v", told)
+			}
+			w.remove(resServices, "j-worker-0")
+			w.look()
+			w.look()
+			if got := len(w.podNames()); got != 2 {
+				t.Errorf("when the name is free: pods %v", w.podNames())
+			}
+		})
+	}
+}
+
+// What somebody makes by hand under a name of a job that is over is not the job's, and is not cleaned up with it.
+func TestAFinishedJobTakesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.put(resJobs, gangJob(kubeflowv1.CleanPodPolicyAll))
+	w.settle()
+	w.put(resPods, makePod("worker", 0, running, labelled(nil)))
+	writes := len(w.writes)
+	for range 3 {
+		w.look()
+	}
+	if w.objects[resPods]["j-worker-0"] == nil || len(w.writes) > writes {
+		t.Errorf("pods %v, writes %v", w.podNames(), w.writes[writes:])
+	}
+}

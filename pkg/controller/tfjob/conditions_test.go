@@ -89,3 +89,29 @@ func TestFinalConditionKeepsWhatRunningSaid(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// training-operator writes no state; kubectl shows it all the same, of jobs that are over as well, and it costs one write.
+func TestJobsOfOtherControllersGetTheirState(t *testing.T) {
+	for want, conditions := range map[kubeflowv1.JobConditionType][]kubeflowv1.JobCondition{
+		kubeflowv1.JobSucceeded: {createdCondition(makeJob()), notRunningCondition(makeJob()), succeededCondition(makeJob())},
+		kubeflowv1.JobFailed:    {createdCondition(makeJob()), failedCondition("")},
+		kubeflowv1.JobSuspended: {createdCondition(makeJob()), suspendedCondition(makeJob())},
+		kubeflowv1.JobRunning:   {createdCondition(makeJob()), runningCondition(makeJob())},
+	} {
+		w := newWorld(t)
+		job := makeJob(replicas(worker, 1), statusWith(conditions...))
+		job.Spec.RunPolicy.Suspend = new(want == kubeflowv1.JobSuspended)
+		job.Status.State = ""
+		w.put(resJobs, job)
+		w.look()
+		if got := w.job().Status.State; got != want {
+			t.Errorf("%s is shown as %q", want, got)
+		}
+		w.look()
+		writes := len(w.writes)
+		w.look()
+		if len(w.writes) > writes {
+			t.Errorf("%s: written again: %v", want, w.writes[writes:])
+		}
+	}
+}

@@ -191,6 +191,9 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 	}
 	c.tellTroubles(v)
 	p := decide(v, c.options, now)
+	if p.complaint != "" && c.ledger.tell(v.job.UID, p.complaint) {
+		c.send(v.stored, editNotCarriedOut(p.complaint))
+	}
 	written, err := c.report(ctx, v, p)
 	if err != nil || p.isIdle() && len(v.adopt) == 0 && len(v.strays) == 0 {
 		return p.after, err

@@ -6,6 +6,7 @@ package tfjob
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +31,9 @@ type plan struct {
 	patchGroup     []byte
 	createServices []address
 	createPods     []newcomer
+
+	// complaint is why a job that has run cannot be run as it is now; it is told once.
+	complaint string
 
 	// overdue are pods that were to go and are there long after.
 	overdue []*corev1.Pod
@@ -59,6 +63,8 @@ func decide(v *view, options Options, now time.Time) *plan {
 	p := &plan{status: *v.stored.Status.DeepCopy()}
 	// A schema that is not ours may let null through.
 	maps.DeleteFunc(p.status.ReplicaStatuses, func(_ kubeflowv1.ReplicaType, rs *kubeflowv1.ReplicaStatus) bool { return rs == nil })
+	// Other controllers write conditions and no state.
+	p.status.State = stateFrom(p.status.Conditions)
 	findOverdue(p, v, options, now)
 	if len(v.open) > 0 || len(v.foreign) > 0 {
 		p.lookAgain(now.Add(ledgerTerm), now)
@@ -76,13 +82,16 @@ func decide(v *view, options Options, now time.Time) *plan {
 		problems = []string{"the API server refuses what it is made of: " + v.refused}
 	}
 	switch {
-	case len(problems) > 0:
+	case len(problems) > 0 && !hasRun(&p.status):
 		p.events = append(p.events, invalidate(&p.status, problems, now)...)
 	case ptr.Deref(v.job.Spec.RunPolicy.Suspend, false):
 		suspend(p, v, now)
 	case isTrue(&p.status, kubeflowv1.JobSuspended) && !v.isEmpty():
 		// Pods of before the suspension would be taken for pods of after it, so the job resumes when they are gone.
 		clearAway(p, v, now)
+	case len(problems) > 0:
+		p.complaint = strings.Join(problems, "; ")
+		goOn(p, v, now)
 	default:
 		resume(p, v, now)
 		run(p, v, options, now)
@@ -119,12 +128,9 @@ func run(p *plan, v *view, options Options, now time.Time) {
 		p.status.StartTime = new(wireTime(now))
 	}
 	counts := count(v, now)
-	p.events = append(p.events, judge(&p.status, v.job, counts, now)...)
+	assess(p, v, counts, now)
 	if isFinished(&p.status) {
 		return // the next reconcile cleans up
-	}
-	if deadline := deadlineOf(&p.status, v.job); deadline != nil {
-		p.lookAgain(*deadline, now)
 	}
 	for i := range counts {
 		p.restartPods = append(p.restartPods, staying(counts[i].restarting)...)
@@ -134,6 +140,27 @@ func run(p *plan, v *view, options Options, now time.Time) {
 	}
 	dropSurplus(p, v)
 	fillGaps(p, v, counts, options, now)
+}
+
+// assess moves the status to what the pods say.
+func assess(p *plan, v *view, counts []roleCount, now time.Time) {
+	p.events = append(p.events, judge(&p.status, v.job, counts, now)...)
+	if deadline := deadlineOf(&p.status, v.job); deadline != nil && !isFinished(&p.status) {
+		p.lookAgain(*deadline, now)
+	}
+}
+
+// goOn is for a job that has run and was edited into one that cannot be: its pods are left alone, and end it or not, until that is taken
+// back. One with a role that cannot be read any more is not judged, for that role may be the one that decides.
+func goOn(p *plan, v *view, now time.Time) {
+	for t := range p.status.ReplicaStatuses {
+		if v.job.Spec.TFReplicaSpecs[t] == nil {
+			return
+		}
+	}
+	if !isTrue(&p.status, kubeflowv1.JobSuspended) {
+		assess(p, v, count(v, now), now)
+	}
 }
 
 // slots lists the places of all replicas, roles in order.

@@ -35,6 +35,11 @@ func jobInvalid(message string) event {
 	return event{corev1.EventTypeWarning, kubeflowv1.TFJobFailedValidationReason, message}
 }
 
+func editNotCarriedOut(problems string) event {
+	return event{corev1.EventTypeWarning, kubeflowv1.TFJobFailedValidationReason,
+		"The job cannot be run as it is now, and goes on with the pods it has until that is changed: " + problems}
+}
+
 func created(kind, name string) event {
 	return event{corev1.EventTypeNormal, "SuccessfulCreate" + kind, fmt.Sprintf("Created %s: %s", strings.ToLower(kind), name)}
 }
@@ -66,6 +71,11 @@ func podStays(pod *corev1.Pod, nodeIsLost bool) event {
 	}
 	return event{corev1.EventTypeWarning, "PodOnLostNode", fmt.Sprintf("Pod %s should be gone, but node %s does not answer; "+
 		"when nothing runs there any more, delete the node or force the pod's deletion", pod.Name, pod.Spec.NodeName)}
+}
+
+func podHeld(pod *corev1.Pod) event {
+	return event{corev1.EventTypeWarning, "PodNotDeleted", fmt.Sprintf("Pod %s should be gone, but its finalizers hold it; whoever set them has to take them off: %s",
+		pod.Name, strings.Join(pod.Finalizers, ", "))}
 }
 
 func podInTrouble(pod *corev1.Pod, reason, message string) event {

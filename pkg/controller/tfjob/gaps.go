@@ -61,12 +61,13 @@ func fillGroup(p *plan, v *view, counts []roleCount, kind *PodGroupKind) bool {
 	return true
 }
 
-// fillServices tells whether the rest may follow.
+// fillServices tells whether the rest may follow. A job does not start at an address that is another's; one that has run goes on, for
+// somebody may have taken a service out of it.
 func fillServices(p *plan, v *view) bool {
 	free := true
 	for _, a := range v.addresses() {
 		service := v.services[a.name]
-		free = free && (service == nil || service.DeletionTimestamp == nil)
+		free = free && (service == nil || service.DeletionTimestamp == nil) && (!v.taken[creation(kindService, a.name)] || hasRun(&p.status))
 		if service == nil && !v.isAsked(creation(kindService, a.name)) {
 			p.createServices = append(p.createServices, a)
 		}

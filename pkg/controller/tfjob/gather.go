@@ -72,7 +72,7 @@ func (c *Controller) gather(stored *kubeflowv1.TFJob, now time.Time) (*view, err
 	}
 	err = c.claim(v)
 	if isFinished(&stored.Status) {
-		v.foreign = nil // it needs no names any more
+		v.adopt, v.foreign = nil, nil // it needs no names any more
 	}
 	return v, err
 }

@@ -59,7 +59,7 @@ func (h history) noteFailure(index int, pod *corev1.Pod, now time.Time) {
 		return
 	}
 	h.change(index, func(r *kubeflowv1.ReplicaRestarts) {
-		r.Attempt = attemptOf(pod) + 1
+		r.Attempt = min(attemptOf(pod)+1, maxAttempt)
 		r.Faults += max(r.ContainerRestarts, containerRestarts(pod))
 		r.ContainerRestarts = 0
 		if !isDisrupted(pod) {
@@ -93,10 +93,11 @@ func (h history) noteAbsence(index int) {
 	})
 }
 
-// restartsAfter is when the next pod of an index may be made.
-func (h history) restartsAfter(index int) time.Time {
+// restartsAfter is when the next pod of an index may be made. A failure that is still to come was seen by another clock, and is nothing
+// to wait for.
+func (h history) restartsAfter(index int, now time.Time) time.Time {
 	r, ok := h.restarts[index]
-	if !ok || r.LastFailureTime == nil {
+	if !ok || r.LastFailureTime == nil || r.LastFailureTime.After(now) {
 		return time.Time{}
 	}
 	return r.LastFailureTime.Add(restartDelay(r.InARow))
@@ -104,7 +105,7 @@ func (h history) restartsAfter(index int) time.Time {
 
 // mayRun tells whether a pod may be made for an index that has none. One that has succeeded is never run again.
 func (h history) mayRun(index int, now time.Time) bool {
-	return !h.succeeded[index] && !h.restartsAfter(index).After(now)
+	return !h.succeeded[index] && !h.restartsAfter(index, now).After(now)
 }
 
 const (

@@ -5,12 +5,14 @@ package tfjob
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
@@ -384,5 +386,32 @@ func TestB30TroublesAreToldOnce(t *testing.T) {
 	want := []string{"ImagePullBackOff: Pod j-worker-1, container tensorflow: because", "CrashLoopBackOff: Pod j-worker-1, container tensorflow: because"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+// Annotations and statuses may be edited by anybody. A failure still counts, and is still delayed, whatever number a pod bears; and a failure
+// that another clock saw in the future is nothing to wait for.
+func TestNoNumberMakesRestartsFree(t *testing.T) {
+	for _, n := range []string{"", "-1", "999999", "1000000", "1000001", "2147483647", "9223372036854775807", "x"} {
+		job := makeJob(replicas(worker, 2, kubeflowv1.RestartPolicyExitCode))
+		now := testTime
+		bears := n
+		for i := range 4 {
+			pod := makePod("worker", 1, failed, exited(137), attempt(bears))
+			job.Status = decide(makeView(t, job, makePod("worker", 0, running), pod), testOptions, now).status
+			r := job.Status.ReplicaStatuses[worker].Restarts[0]
+			if r.InARow != int32(i+1) || r.Faults < int32(i+1) {
+				t.Errorf("attempt %q: failure %d counts as %+v", n, i+1, r)
+			}
+			bears = strconv.Itoa(int(r.Attempt))
+			now = now.Add(time.Minute)
+		}
+	}
+	job := makeJob(replicas(worker, 2, kubeflowv1.RestartPolicyExitCode))
+	job.Status.ReplicaStatuses = map[kubeflowv1.ReplicaType]*kubeflowv1.ReplicaStatus{worker: {Restarts: []kubeflowv1.ReplicaRestarts{
+		{Index: 1, Attempt: 9, InARow: 9, LastFailureTime: &metav1.Time{Time: testTime.Add(1000 * time.Hour)}},
+	}}}
+	if p := decide(makeView(t, job, makePod("worker", 0, running)), testOptions, testTime); len(p.createPods) != 1 {
+		t.Errorf("it waits for a failure of the future: next look after %v", p.after)
 	}
 }

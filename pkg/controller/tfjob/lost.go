@@ -25,14 +25,14 @@ const (
 	lostRetry = 30 * time.Second
 )
 
-// findOverdue adds to a plan the pods whose nodes have to be asked after.
+// findOverdue adds to a plan the pods that should be gone and are not.
 func findOverdue(p *plan, v *view, options Options, now time.Time) {
 	patience := overdue
 	if options.ForceDeleteLost > 0 {
 		patience = options.ForceDeleteLost
 	}
 	for _, pod := range sorted(v.pods) {
-		if pod.DeletionTimestamp == nil || pod.Spec.NodeName == "" || hasEnded(pod) || v.open[deletion(kindPod, pod.UID)] ||
+		if pod.DeletionTimestamp == nil || !onNode(pod) && len(pod.Finalizers) == 0 || v.open[deletion(kindPod, pod.UID)] ||
 			v.told[overdueNote(pod)] && !mayForce(v, pod, options) {
 			continue
 		}
@@ -46,9 +46,12 @@ func findOverdue(p *plan, v *view, options Options, now time.Time) {
 	}
 }
 
+// onNode tells whether a pod that is to go waits for its kubelet. Nothing but a finalizer keeps others.
+func onNode(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" && !hasEnded(pod) }
+
 // mayForce: only what may be run again may be run twice.
 func mayForce(v *view, pod *corev1.Pod, options Options) bool {
-	if options.ForceDeleteLost <= 0 {
+	if options.ForceDeleteLost <= 0 || !onNode(pod) {
 		return false
 	}
 	for i := range v.roles {
@@ -61,6 +64,12 @@ func mayForce(v *view, pod *corev1.Pod, options Options) bool {
 
 // chase asks after the node of a pod that does not go, and takes the pod away if the node is lost and that is allowed.
 func (c *Controller) chase(ctx context.Context, v *view, pods client[*corev1.Pod], pod *corev1.Pod) error {
+	if !onNode(pod) {
+		if c.ledger.tell(v.job.UID, overdueNote(pod)) {
+			c.send(v.stored, podHeld(pod))
+		}
+		return nil
+	}
 	node, err := c.clients.Kube.CoreV1().Nodes().Get(ctx, pod.Spec.NodeName, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("reading node %s of pod %s/%s: %w", pod.Spec.NodeName, pod.Namespace, pod.Name, err)

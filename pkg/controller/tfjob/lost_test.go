@@ -33,6 +33,7 @@ func node(ready corev1.ConditionStatus) *corev1.Node {
 // B08: a pod whose deletion nobody carries out.
 func TestB08APodOnALostNode(t *testing.T) {
 	const stays, replaced = false, true
+	const held corev1.PodPhase = "failed, and held by a finalizer"
 	for name, tc := range map[string]struct {
 		policy kubeflowv1.RestartPolicy
 		after  time.Duration
@@ -49,6 +50,7 @@ func TestB08APodOnALostNode(t *testing.T) {
 		"under Never a pod is never run twice": {"Never", time.Minute, nil, running, "PodOnLostNode", stays},
 		"not before its time":                  {"OnFailure", time.Hour, nil, running, "", stays},
 		"one that has ended needs no kubelet":  {"OnFailure", time.Minute, nil, succeeded, "", stays},
+		"a finalizer holds it, force or not":   {"OnFailure", time.Minute, nil, held, "PodNotDeleted", stays},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -59,7 +61,11 @@ func TestB08APodOnALostNode(t *testing.T) {
 			if tc.node != nil {
 				w.objects["nodes"] = map[string]apiObject{"node-1": tc.node}
 			}
-			w.setPhase("j-worker-0", tc.phase, goingSince(w.clock))
+			if tc.phase == held {
+				w.setPhase("j-worker-0", failed, goingSince(w.clock), func(pod *corev1.Pod) { pod.Finalizers = []string{"example.com/keep"} })
+			} else {
+				w.setPhase("j-worker-0", tc.phase, goingSince(w.clock))
+			}
 			old := w.objects[resPods]["j-worker-0"].GetUID()
 			w.look()
 			w.events.lines = nil

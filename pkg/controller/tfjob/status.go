@@ -114,7 +114,7 @@ func (c *roleCount) addAbsent(v *view, index int, last departure, now time.Time)
 		c.history.succeeded[index] = true
 	}
 	c.history.noteAbsence(index)
-	due := c.history.restartsAfter(index)
+	due := c.history.restartsAfter(index, now)
 	switch {
 	case c.history.succeeded[index]:
 		c.succeeded++

@@ -47,9 +47,9 @@ type RunPolicy struct {
 	ManagedBy *string `json:"managedBy,omitempty"`
 }
 
-// CleanPodPolicy says which pods of a finished job are deleted.
+// CleanPodPolicy says which pods of a finished job are deleted. The empty string is All, as training-operator takes it.
 //
-// +kubebuilder:validation:Enum=All;Running;None
+// +kubebuilder:validation:Enum="";All;Running;None
 type CleanPodPolicy string
 
 const (

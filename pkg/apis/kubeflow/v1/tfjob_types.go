@@ -131,7 +131,7 @@ type ReplicaSpec struct {
 
 // RestartPolicy is a pod's restart policy, or ExitCode.
 //
-// +kubebuilder:validation:Enum=Always;OnFailure;Never;ExitCode
+// +kubebuilder:validation:Enum="";Always;OnFailure;Never;ExitCode
 type RestartPolicy string
 
 const (
