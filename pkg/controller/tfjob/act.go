@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,6 +37,7 @@ func (c *Controller) act(ctx context.Context, v *view, p *plan) error {
 	pods := c.clients.Kube.CoreV1().Pods(v.job.Namespace)
 	services := c.clients.Kube.CoreV1().Services(v.job.Namespace)
 
+	var isTaken atomic.Bool // a service's name is another's, and the job goes on: see fillServices
 	steps := []func() error{
 		func() error { return c.settleClaims(ctx, v) },
 		func() error {
@@ -67,7 +69,12 @@ func (c *Controller) act(ctx context.Context, v *view, p *plan) error {
 		},
 		func() error {
 			return each(p.createServices, func(a address) error {
-				return create(ctx, c, v, services, kindService, newService(v, a))
+				err := create(ctx, c, v, services, kindService, newService(v, a))
+				if errors.Is(err, errTaken) && hasRun(&p.status) {
+					isTaken.Store(true)
+					return nil
+				}
+				return err
 			})
 		},
 		func() error {
@@ -84,6 +91,12 @@ func (c *Controller) act(ctx context.Context, v *view, p *plan) error {
 				return nil
 			}
 			return c.expire(ctx, v)
+		},
+		func() error {
+			if isTaken.Load() {
+				return errTaken
+			}
+			return nil
 		},
 	}
 	for _, step := range steps {

@@ -140,9 +140,10 @@ func (c *roleCount) hasSucceeded(job *kubeflowv1.TFJob) bool {
 		ptr.Deref(job.Spec.SuccessPolicy, "") != kubeflowv1.SuccessPolicyAllWorkers
 }
 
-// hasFailed: the role has lost a pod that the job cannot do without.
+// hasFailed: the role has lost a pod that the job cannot do without, or all that could still have brought it to its end.
 func (c *roleCount) hasFailed(job *kubeflowv1.TFJob) bool {
-	return len(c.lost) > 0 && !isExpendable(job, c.role)
+	isOver := c.role.decides && int(c.succeeded)+len(c.lost) == c.role.replicas
+	return len(c.lost) > 0 && (isOver || !isExpendable(job, c.role))
 }
 
 // isExpendable: a dynamic job goes on without some of its workers.
