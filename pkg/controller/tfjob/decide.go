@@ -151,15 +151,19 @@ func assess(p *plan, v *view, counts []roleCount, now time.Time) {
 }
 
 // goOn is for a job that has run and was edited into one that cannot be: its pods are left alone, and end it or not, until that is taken
-// back. One with a role that cannot be read any more is not judged, for that role may be the one that decides.
+// back. Of a role that cannot be read any more nothing is forgotten. If it is the chief or master, the job is not judged: nobody decides in
+// its place.
 func goOn(p *plan, v *view, now time.Time) {
-	for t := range p.status.ReplicaStatuses {
-		if v.job.Spec.TFReplicaSpecs[t] == nil {
-			return
-		}
+	former, specs := p.status.ReplicaStatuses, v.job.Spec.TFReplicaSpecs
+	isHidden := func(t kubeflowv1.ReplicaType) bool { return former[t] != nil && specs[t] == nil }
+	if isTrue(&p.status, kubeflowv1.JobSuspended) || isHidden(kubeflowv1.TFJobReplicaTypeChief) || isHidden(kubeflowv1.TFJobReplicaTypeMaster) {
+		return
 	}
-	if !isTrue(&p.status, kubeflowv1.JobSuspended) {
-		assess(p, v, count(v, now), now)
+	assess(p, v, count(v, now), now)
+	for t := range former {
+		if isHidden(t) {
+			p.status.ReplicaStatuses[t] = former[t]
+		}
 	}
 }
 

@@ -113,3 +113,30 @@ func TestAnImpossibleEditHoldsUpNoSuspensionAndNoDeadline(t *testing.T) {
 		t.Errorf("after its deadline: %s", state)
 	}
 }
+
+// A chief whose name an edit has spoilt still decides, and what was counted of the roles is not forgotten.
+func TestAnImpossibleEditForgetsNoRole(t *testing.T) {
+	w := newWorld(t)
+	w.put(resJobs, makeJob(replicas(chief, 1), replicas(worker, 2, kubeflowv1.RestartPolicyOnFailure)))
+	w.look()
+	w.setPhases("", corev1.PodRunning, restarted(3))
+	w.look()
+	before := w.job().DeepCopy()
+	for name, edit := range map[string]jobOption{
+		"the chief":   func(job *kubeflowv1.TFJob) { delete(job.Spec.TFReplicaSpecs, chief); replicas("Cheif", 1)(job) },
+		"the workers": func(job *kubeflowv1.TFJob) { job.Spec.TFReplicaSpecs[worker] = nil },
+	} {
+		w.edit(edit)
+		w.setPhase("j-worker-0", corev1.PodSucceeded, exited(0))
+		w.look()
+		if isFinished(&w.job().Status) {
+			t.Errorf("without %s: %v", name, describe(w.job().Status))
+		}
+		w.setPhase("j-worker-0", corev1.PodRunning, restarted(3))
+		w.edit(func(job *kubeflowv1.TFJob) { job.Spec = before.Spec })
+		w.look()
+		if got := w.job().Status.ReplicaStatuses[worker].Restarts; len(got) != 2 || got[0].ContainerRestarts != 3 {
+			t.Errorf("after %s came back: %+v", name, got)
+		}
+	}
+}

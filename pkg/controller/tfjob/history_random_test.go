@@ -6,8 +6,10 @@ package tfjob
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,6 +53,7 @@ type life struct {
 //	H8 one condition per type, Running and Restarting never both, state is the last that holds
 //	H9 faults are never forgotten, and a job beyond its limits does not go on
 //	H10 only what is there is deleted, and what is to go already is let go
+//	H11 an edit ends no job that has run
 func TestRandomHistories(t *testing.T) {
 	for seed := range uint64(*histories) {
 		if testing.Short() && seed == 30 {
@@ -113,6 +116,29 @@ func (l *life) editPolicies() {
 	l.job.Spec.EnableDynamicWorker = l.rng.IntN(2) == 0
 }
 
+// editImpossibly makes a job that cannot be run, or takes that back; or it adds and removes a role.
+func (l *life) editImpossibly() {
+	switch l.rng.IntN(4) {
+	case 0:
+		l.job.Annotations = map[string]string{"tutti.dev/completion": "?"}
+	case 1:
+		l.job.Annotations = nil
+	case 2:
+		for _, spec := range l.job.Spec.TFReplicaSpecs {
+			spec.Template.Spec.PriorityClassName = []string{"low", "high"}[l.rng.IntN(2)]
+		}
+	case 3:
+		if l.job.Spec.TFReplicaSpecs[evaluator] == nil {
+			replicas(evaluator, 1, l.restartPolicy())(l.job)
+			// What it did before it was taken out of the job is forgotten.
+			maps.DeleteFunc(l.succeeded, func(name string, _ bool) bool { return strings.Contains(name, "-evaluator-") })
+		} else {
+			delete(l.job.Spec.TFReplicaSpecs, evaluator)
+		}
+	}
+	l.note("edited: annotations %v, roles %d", l.job.Annotations, len(l.job.Spec.TFReplicaSpecs))
+}
+
 // happen is one thing that the controller does not do.
 func (l *life) happen() {
 	l.now = l.now.Add(time.Duration(l.rng.IntN(20)) * time.Second)
@@ -143,6 +169,8 @@ func (l *life) happen() {
 			l.editPolicies()
 			l.note("other policies")
 		}
+	case 5:
+		l.editImpossibly()
 	default:
 		if names := sortedNames(l.pods); len(names) > 0 {
 			l.live(l.pods[names[l.rng.IntN(len(names))]])
@@ -253,7 +281,10 @@ func (l *life) check(v *view, p *plan) {
 	if !ended && !isSuspended {
 		l.checkCounts(v, status)
 	}
-	l.checkCreations(v, p, ended || isSuspended)
+	l.checkCreations(v, p, ended || isSuspended || p.complaint != "")
+	if failure := findCondition(status, kubeflowv1.JobFailed); failure != nil && failure.Reason == kubeflowv1.TFJobFailedValidationReason && hasRun(&v.stored.Status) {
+		t.Errorf("H11 %s", failure.Message)
+	}
 	if again := decide(v, testOptions, l.now); !equality.Semantic.DeepEqual(p.status, again.status) || !slices.Equal(actions(v, p), actions(v, again)) || p.after != again.after {
 		t.Error("H6 the same world, another decision")
 	}
@@ -354,7 +385,7 @@ func (l *life) checkFaults(v *view, p *plan, idle bool) {
 		}
 		return n
 	}
-	for _, t := range replicaTypes {
+	for t := range v.job.Spec.TFReplicaSpecs { // a role that was taken out of the job is forgotten
 		if sum(&v.stored.Status, t) > sum(&p.status, t) {
 			l.t.Errorf("H9 %s has forgotten faults", t)
 		}
