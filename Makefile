@@ -135,6 +135,11 @@ test-examples: .test/tensorflow/.done ## Run the training programs as plain proc
 	.test/tensorflow/bin/pip install -q -r examples/requirements.txt
 	@touch $@
 
+.PHONY: test-browser
+test-browser: build ## Test the page of kubectl tutti ui in Chromium, which is installed if there is none (SHOTS: a folder for screenshots).
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || { apt-get update && apt-get install -y --no-install-recommends chromium; }
+	cd hack/tools/browser && go test -count=1 -v . -args -screenshots=$(SHOTS)
+
 .PHONY: test-faults
 test-faults: tools build ## Let 2,000 jobs live through faults and killed controllers (RUNS: another number).
 	go test -count=1 -timeout 30m -v ./test/faults -args -runs=$(or $(RUNS),2000)
@@ -209,6 +214,7 @@ lint: bin/golangci-lint ## Run the linters.
 	bin/golangci-lint run --allow-parallel-runners ./...
 	cd hack/tools && ../../bin/golangci-lint run --allow-parallel-runners --config ../../.golangci.yaml ./...
 	cd hack/tools/manifests && ../../../bin/golangci-lint run --allow-parallel-runners --config ../../../.golangci.yaml ./...
+	cd hack/tools/browser && ../../../bin/golangci-lint run --allow-parallel-runners --config ../../../.golangci.yaml ./...
 
 ##@ Change
 
@@ -226,3 +232,4 @@ tidy: ## Tidy the go.mod files.
 	cd hack/tools && go mod tidy
 	cd hack/tools/lint && go mod tidy
 	cd hack/tools/manifests && go mod tidy
+	cd hack/tools/browser && go mod tidy

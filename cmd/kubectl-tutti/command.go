@@ -61,7 +61,7 @@ Nothing in the cluster is changed.`,
 	}
 	flags.StringVar(&e.from, "from", "", "ask about the cluster in this file, which kubectl tutti snapshot wrote, instead of a live one")
 	flags.StringVar(&e.config, "scheduler-config", "", "the scheduler's configuration file (default: that of the deployment in namespace "+tutti.Namespace+", else the built-in one)")
-	cmd.AddCommand(newWhy(e), newPlan(e), newTop(e), newSnapshot(e), newReplay(e))
+	cmd.AddCommand(newWhy(e), newPlan(e), newTop(e), newUI(e), newSnapshot(e), newReplay(e))
 	return cmd
 }
 

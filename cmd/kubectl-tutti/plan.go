@@ -198,7 +198,7 @@ func targetsOf(objects []*unstructured.Unstructured) []whatif.Target {
 			targets = append(targets, whatif.Target{Job: key})
 		case o.GetKind() == "PodGroup":
 			targets = append(targets, whatif.Target{Gang: key})
-		case o.GetKind() == "Pod" && whatif.GangOf(o).Name == "":
+		case o.GetKind() == "Pod" && snapshot.GangOf(o).Name == "":
 			targets = append(targets, whatif.Target{Pod: key})
 		}
 	}

@@ -21,9 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/tutti-project/tutti/pkg/engine"
-	"github.com/tutti-project/tutti/pkg/snapshot"
-	"github.com/tutti-project/tutti/pkg/whatif"
 	"github.com/tutti-project/tutti/pkg/why"
 )
 
@@ -73,16 +70,8 @@ func (e *environment) why(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	facts := why.Facts{
-		Snapshot: s, Now: e.now(),
-		Run: func(s *snapshot.Snapshot, target whatif.Target, preempt bool) (*whatif.Outcome, error) {
-			return whatif.Run(ctx, s, target, whatif.Options{Config: config, Preempt: preempt, Now: e.now})
-		},
-	}
-	for _, profile := range config.Profiles {
-		facts.Schedulers = append(facts.Schedulers, profile.SchedulerName)
-	}
-	if err := e.addLive(ctx, &facts, subject, engine.LeaseOf(config)); err != nil {
+	facts, err := e.facts(ctx, s, config, subject)
+	if err != nil {
 		return err
 	}
 	answer, err := why.Explain(facts, subject)

@@ -9,10 +9,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/tutti-project/tutti/pkg/clusterview"
 	"github.com/tutti-project/tutti/pkg/placement"
@@ -68,16 +66,16 @@ func (h host) whole() int64 {
 // Of counts. Without a resource it takes the device that most nodes have. An
 // error says that there is none.
 func Of(s *snapshot.Snapshot, levels []topology.Level, resource string) (*Report, error) {
-	nodes, err := typed[v1.Node](s, "Node")
+	nodes, err := snapshot.Typed[v1.Node](s, "Node")
 	if err != nil {
 		return nil, err
 	}
-	pods, err := typed[v1.Pod](s, "Pod")
+	pods, err := snapshot.Typed[v1.Pod](s, "Pod")
 	if err != nil {
 		return nil, err
 	}
 	if resource == "" {
-		if resource = commonest(nodes); resource == "" {
+		if resource = Commonest(nodes); resource == "" {
 			return nil, fmt.Errorf("no node has a device; give --resource to count something else, such as cpu")
 		}
 	}
@@ -86,14 +84,14 @@ func Of(s *snapshot.Snapshot, levels []topology.Level, resource string) (*Report
 	for i, node := range nodes {
 		labels[i] = topology.HostLabels{Name: node.Name, Labels: node.Labels}
 		total := node.Status.Allocatable[v1.ResourceName(resource)]
-		byName[node.Name] = &host{total: total.Value(), ready: takesPods(&node)}
+		byName[node.Name] = &host{total: total.Value(), ready: TakesPods(node)}
 	}
 	for _, pod := range pods {
 		h := byName[pod.Spec.NodeName]
 		if h == nil || pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
 			continue
 		}
-		h.used += clusterview.RequestOf(&pod)[resource]
+		h.used += clusterview.RequestOf(pod)[resource]
 	}
 	tree := topology.New(levels, labels)
 	hosts := make([]host, tree.Hosts())
@@ -151,8 +149,8 @@ func (d *Domain) count(h host) {
 	d.WholeNodes += h.whole()
 }
 
-// takesPods tells whether a pod without tolerations may go there.
-func takesPods(node *v1.Node) bool {
+// TakesPods tells whether a pod without tolerations may go there.
+func TakesPods(node *v1.Node) bool {
 	if node.Spec.Unschedulable {
 		return false
 	}
@@ -164,7 +162,17 @@ func takesPods(node *v1.Node) bool {
 	return true
 }
 
-func commonest(nodes []v1.Node) string {
+// ResourceOf is the device that most nodes of a snapshot have, empty for none.
+func ResourceOf(s *snapshot.Snapshot) string {
+	nodes, err := snapshot.Typed[v1.Node](s, "Node")
+	if err != nil {
+		return ""
+	}
+	return Commonest(nodes)
+}
+
+// Commonest is the device that most nodes have, empty for none.
+func Commonest(nodes []*v1.Node) string {
 	count := map[string]int{}
 	for _, node := range nodes {
 		for name, quantity := range node.Status.Allocatable {
@@ -180,16 +188,4 @@ func commonest(nodes []v1.Node) string {
 		}
 	}
 	return best
-}
-
-func typed[T any](s *snapshot.Snapshot, kind string) ([]T, error) {
-	var found []T
-	for _, o := range s.Of(kind) {
-		var object T
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &object); err != nil {
-			return nil, fmt.Errorf("%s %s: %w", strings.ToLower(kind), o.GetName(), err)
-		}
-		found = append(found, object)
-	}
-	return found, nil
 }

@@ -22,7 +22,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
-	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
 	"github.com/tutti-project/tutti/pkg/apis/tutti"
@@ -126,7 +125,7 @@ func isolate(s *snapshot.Snapshot, target Target, preempt bool, now time.Time) (
 func isolatePods(s *snapshot.Snapshot, target Target, preempt bool) (kept []*unstructured.Unstructured, groups map[types.NamespacedName]bool, found bool, err error) {
 	groups = map[types.NamespacedName]bool{target.Gang: true}
 	for _, pod := range s.Of("Pod") {
-		own := (target.Gang.Name != "" && GangOf(pod) == target.Gang) || snapshot.KeyOf(pod) == target.Pod
+		own := (target.Gang.Name != "" && snapshot.GangOf(pod) == target.Gang) || snapshot.KeyOf(pod) == target.Pod
 		nominated, _, _ := unstructured.NestedString(pod.Object, "status", "nominatedNodeName")
 		switch {
 		case snapshot.HasEnded(pod):
@@ -144,18 +143,10 @@ func isolatePods(s *snapshot.Snapshot, target Target, preempt bool) (kept []*uns
 			kept = append(kept, pod)
 		case snapshot.NodeOf(pod) != "" || nominated != "":
 			kept = append(kept, pod)
-			groups[GangOf(pod)] = true
+			groups[snapshot.GangOf(pod)] = true
 		}
 	}
 	return kept, groups, found, nil
-}
-
-// GangOf is the group that a pod is labelled with; its name is empty for none.
-func GangOf(pod *unstructured.Unstructured) types.NamespacedName {
-	if name := pod.GetLabels()[v1alpha1.PodGroupLabel]; name != "" {
-		return types.NamespacedName{Namespace: pod.GetNamespace(), Name: name}
-	}
-	return types.NamespacedName{}
 }
 
 // refreshed is an agent's report that is as old now as it was when the snapshot
@@ -176,7 +167,7 @@ func Waiting(s *snapshot.Snapshot) []types.NamespacedName {
 	found := map[types.NamespacedName]bool{}
 	for _, pod := range s.Of("Pod") {
 		if snapshot.NodeOf(pod) == "" && !snapshot.HasEnded(pod) {
-			found[GangOf(pod)] = true
+			found[snapshot.GangOf(pod)] = true
 		}
 	}
 	delete(found, types.NamespacedName{})
@@ -283,7 +274,7 @@ func (w *world) outcome() *Outcome {
 	}
 	pods, _ := w.store.list(podKind.Resource)
 	for _, pod := range pods {
-		if (gang.Name == "" || GangOf(pod) != gang) && snapshot.KeyOf(pod) != w.target.Pod {
+		if (gang.Name == "" || snapshot.GangOf(pod) != gang) && snapshot.KeyOf(pod) != w.target.Pod {
 			continue
 		}
 		if snapshot.KeyOf(pod) == w.target.Pod {
@@ -311,7 +302,7 @@ func (w *world) outcome() *Outcome {
 
 // read takes a verdict from a condition.
 func (o *Outcome) read(object *unstructured.Unstructured, kind string) {
-	if c, ok := ConditionOf(object, kind); ok {
+	if c, ok := snapshot.ConditionOf(object, kind); ok {
 		o.Placed, o.Reason, o.Message = c.Status == metav1.ConditionTrue, c.Reason, c.Message
 	}
 }
@@ -319,28 +310,11 @@ func (o *Outcome) read(object *unstructured.Unstructured, kind string) {
 // readFailure takes the controller's word that the job cannot be.
 func (o *Outcome) readFailure(job *unstructured.Unstructured) {
 	for _, kind := range []kubeflowv1.JobConditionType{kubeflowv1.JobFailed, kubeflowv1.JobSuspended} {
-		if c, ok := ConditionOf(job, string(kind)); ok && c.Status == metav1.ConditionTrue {
+		if c, ok := snapshot.ConditionOf(job, string(kind)); ok && c.Status == metav1.ConditionTrue {
 			o.Reason, o.Message = c.Reason, c.Message
 			return
 		}
 	}
-}
-
-// ConditionOf is the condition of this type, if the object has one.
-func ConditionOf(object *unstructured.Unstructured, kind string) (metav1.Condition, bool) {
-	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
-	for _, c := range conditions {
-		fields, ok := c.(map[string]any)
-		if !ok || fields["type"] != kind {
-			continue
-		}
-		var condition metav1.Condition
-		text := func(key string) string { s, _ := fields[key].(string); return s }
-		condition.Type, condition.Status = kind, metav1.ConditionStatus(text("status"))
-		condition.Reason, condition.Message = text("reason"), text("message")
-		return condition, true
-	}
-	return metav1.Condition{}, false
 }
 
 func (w *world) podOf(o *unstructured.Unstructured) Pod {

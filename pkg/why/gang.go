@@ -26,7 +26,7 @@ const leaseTerm = 30 * time.Second
 func membersOf(s *snapshot.Snapshot, gang types.NamespacedName) []*unstructured.Unstructured {
 	var members []*unstructured.Unstructured
 	for _, pod := range s.Of("Pod") {
-		if whatif.GangOf(pod) == gang && !snapshot.HasEnded(pod) {
+		if snapshot.GangOf(pod) == gang && !snapshot.HasEnded(pod) {
 			members = append(members, pod)
 		}
 	}

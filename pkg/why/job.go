@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
-	"github.com/tutti-project/tutti/pkg/whatif"
+	"github.com/tutti-project/tutti/pkg/snapshot"
 )
 
 // ofJob tells what keeps a job from having pods, or nothing if it has them.
@@ -41,6 +41,6 @@ func ofJob(f Facts, key types.NamespacedName) (State, []string) {
 
 // holds is the message of a condition that is true.
 func holds(o *unstructured.Unstructured, kind string) (string, bool) {
-	c, ok := whatif.ConditionOf(o, kind)
+	c, ok := snapshot.ConditionOf(o, kind)
 	return c.Message, ok && c.Status == "True"
 }

@@ -107,7 +107,7 @@ func Explain(f Facts, subject Subject) (*Answer, error) {
 		}
 	case "Pod":
 		pod := find(f.Snapshot, "Pod", subject.Name)
-		if gang = whatif.GangOf(pod); gang.Name == "" {
+		if gang = snapshot.GangOf(pod); gang.Name == "" {
 			return f.explainPod(answer, pod)
 		}
 	}
