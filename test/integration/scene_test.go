@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	podgroup "sigs.k8s.io/scheduler-plugins/pkg/generated/clientset/versioned"
 
@@ -100,10 +101,13 @@ func (s *scene) close(ctx context.Context) {
 	}
 	// The namespace controller waits five seconds before it starts; the pods
 	// must go at once.
-	err := errors.Join(
+	gone := s.plane.Client.CoreV1().Namespaces().Delete(ctx, s.namespace, metav1.DeleteOptions{})
+	if apierrors.IsNotFound(gone) {
+		return // the test has deleted it
+	}
+	err := errors.Join(gone,
 		s.tutti.KubeflowV1().TFJobs(s.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}),
 		s.plane.Client.CoreV1().Pods(s.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}),
-		s.plane.Client.CoreV1().Namespaces().Delete(ctx, s.namespace, metav1.DeleteOptions{}),
 	)
 	if err != nil {
 		s.t.Error(err)
