@@ -137,6 +137,30 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+// A suspension of a job that is over changes nothing, and while a job is suspended no limit ends it.
+func TestSuspensionAndEndsLeaveEachOtherAlone(t *testing.T) {
+	over := statusWith(createdCondition(makeJob()), succeededCondition(makeJob()))
+	spent := func(job *kubeflowv1.TFJob) {
+		job.Status.ReplicaStatuses = map[kubeflowv1.ReplicaType]*kubeflowv1.ReplicaStatus{worker: {Restarts: []kubeflowv1.ReplicaRestarts{{Faults: 9}}}}
+	}
+	for name, tc := range map[string]struct {
+		job  *kubeflowv1.TFJob
+		want []string
+	}{
+		"it has succeeded":             {makeJob(replicas(worker, 1), suspended, over, completedAtTime(testTime)), []string{"Created", "Succeeded"}},
+		"it is beyond its restarts":    {makeJob(replicas(worker, 1, kubeflowv1.RestartPolicyOnFailure), suspended, limit(1), spent), []string{"Created", "Suspended"}},
+		"it is beyond its deadline":    {makeJob(replicas(worker, 1), suspended, activeDeadline(1), startedAt(testTime.Add(-time.Hour))), []string{"Created", "Suspended"}},
+		"its pods have just succeeded": {makeJob(replicas(worker, 1), suspended), []string{"Created", "Suspended"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := decide(makeView(t, tc.job, makePod("worker", 0, succeeded, exited(0))), testOptions, testTime)
+			if diff := cmp.Diff(tc.want, describe(p.status)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestWithoutPodGroupsNoneIsMade(t *testing.T) {
 	v := makeView(t, makeJob(replicas(worker, 1)))
 	bare(v)

@@ -62,6 +62,9 @@ func TestStatusFollowsThePods(t *testing.T) {
 			makeJob(replicas(worker, 4), allWorkers), [][]*corev1.Pod{makePods("worker", succeeded, succeeded, succeeded, succeeded)}, []string{"Created", "Succeeded"}},
 		"one succeeded, two run, one failed, all workers must succeed": {
 			makeJob(replicas(worker, 4), allWorkers), [][]*corev1.Pod{makePods("worker", succeeded, running, running, failed)}, []string{"Created", "Running False", "Failed"}},
+		"the chief succeeded, its workers run, all workers must succeed: the chief decides": {
+			makeJob(replicas(chief, 1), replicas(worker, 2), allWorkers), [][]*corev1.Pod{makePods("chief", succeeded), makePods("worker", running, running)},
+			[]string{"Created", "Succeeded"}},
 		"the chief runs, four workers failed": {
 			makeJob(replicas(chief, 1), replicas(worker, 4)), [][]*corev1.Pod{makePods("chief", running), makePods("worker", failed, failed, failed, failed)},
 			[]string{"Created", "Running False", "Failed"}},
