@@ -115,3 +115,12 @@ func TestJobsOfOtherControllersGetTheirState(t *testing.T) {
 		}
 	}
 }
+
+// A user may take the end back, to have a job run again.
+func TestAJobWhoseEndWasTakenBackHasNone(t *testing.T) {
+	job := makeJob(replicas(worker, 1), statusWith(createdCondition(makeJob())), completedAtTime(testTime))
+	p := decide(makeView(t, job, makePod("worker", 0, running)), testOptions, testTime)
+	if p.status.CompletionTime != nil || p.status.State != kubeflowv1.JobRunning {
+		t.Errorf("%s, completed at %v", p.status.State, p.status.CompletionTime)
+	}
+}

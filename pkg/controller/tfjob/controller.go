@@ -70,6 +70,7 @@ type Controller struct {
 	synced    []cache.InformerSynced
 
 	leading atomic.Bool // is true from the beginning of Run
+	pruned  sync.Once   // tells that the schema of jobs is not ours
 }
 
 const (

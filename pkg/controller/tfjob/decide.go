@@ -73,6 +73,7 @@ func decide(v *view, options Options, now time.Time) *plan {
 		finish(p, v, now)
 		return p
 	}
+	p.status.CompletionTime = nil // somebody may have taken the end back
 	begin(p, v, options, now)
 	problems := v.problems
 	if options.PodGroups != nil && len(problems) == 0 {

@@ -53,6 +53,7 @@ func fillGroup(p *plan, v *view, counts []roleCount, kind *PodGroupKind) bool {
 	case is == nil && !v.isAsked(creation(kindPodGroup, v.job.Name)):
 		p.createGroup = want
 	case is == nil:
+		return !v.taken[creation(kindPodGroup, v.job.Name)] || hasRun(&p.status) // as with services
 	case is.GetDeletionTimestamp() != nil:
 		return kind.isHeld && slices.ContainsFunc(sorted(v.pods), func(pod *corev1.Pod) bool { return !hasEnded(pod) })
 	default:

@@ -4,6 +4,9 @@
 package tfjob
 
 import (
+	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -41,4 +44,38 @@ func TestAPodGroupThatHasChangedMeanwhileIsAConflict(t *testing.T) {
 func (w *world) wantedGroup() podGroup {
 	v := makeView(w.t, w.job())
 	return w.options.PodGroups.write(gangOf(v, count(v, w.clock)))
+}
+
+// A job does not start in a gang that is another's.
+func TestAPodGroupNameThatIsTaken(t *testing.T) {
+	for name, options := range ofEitherKind {
+		for _, hidden := range []bool{false, true} {
+			w := newWorldOf(t, options)
+			w.put(resJobs, makeJob(replicas(worker, 2)))
+			theirs := w.wantedGroup().DeepCopyObject().(apiObject)
+			theirs.SetUID("theirs")
+			theirs.SetOwnerReferences(nil)
+			theirs.SetLabels(map[string]string{"training.kubeflow.org/operator-name": "tfjob-controller", "training.kubeflow.org/job-name": "k"})
+			w.put(resGroups, theirs)
+			if hidden {
+				w.seen[resGroups]++
+			}
+			for range 3 {
+				w.deliverAll()
+				if err := w.reconcile(); err != nil && !errors.Is(err, errTaken) {
+					t.Fatal(err)
+				}
+			}
+			told := slices.DeleteFunc(slices.Clone(w.events.lines), func(e string) bool { return !strings.HasPrefix(e, "FailedCreatePodGroup") })
+			if len(w.podNames()) > 0 || len(told) != 1 {
+				t.Errorf("%s, hidden %v: pods %v, events %v", name, hidden, w.podNames(), w.events.lines)
+			}
+			delete(w.objects[resGroups], "j")
+			w.journal[resGroups] = append(w.journal[resGroups], change{theirs, nil})
+			w.look()
+			if len(w.podNames()) != 2 {
+				t.Errorf("%s, hidden %v: when the name is free: pods %v", name, hidden, w.podNames())
+			}
+		}
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
 )
@@ -22,12 +23,18 @@ func (c *Controller) report(ctx context.Context, v *view, p *plan) (written bool
 	}
 	job := v.stored.DeepCopy()
 	job.Status = p.status
-	_, err = c.clients.TFJobs.KubeflowV1().TFJobs(job.Namespace).UpdateStatus(ctx, job, metav1.UpdateOptions{})
+	now, err := c.clients.TFJobs.KubeflowV1().TFJobs(job.Namespace).UpdateStatus(ctx, job, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
 		return false, errOutOfDate
 	}
 	if err != nil {
 		return false, fmt.Errorf("writing the status of TFJob %s/%s: %w", job.Namespace, job.Name, err)
+	}
+	if now.Status.State != p.status.State {
+		c.pruned.Do(func() {
+			klog.FromContext(ctx).Error(nil, "The API server drops fields of a TFJob's status, so restarts are not remembered: "+
+				"its CustomResourceDefinition is another program's; install that of manifests/crds", "crd", kubeflowv1.TFJobPlural+"."+kubeflowv1.GroupName)
+		})
 	}
 	for _, e := range p.events {
 		c.send(v.stored, e)
