@@ -27,6 +27,13 @@ func keepReadable(s *schema) {
 			s.Maximum = new(float64(math.MaxInt32))
 		}
 	}
+	// API servers before 1.37 do not look at formats.
+	switch s.Format {
+	case "int32":
+		bound(s, math.MinInt32, math.MaxInt32)
+	case "int64":
+		bound(s, math.MinInt64, math.Nextafter(math.MaxInt64, 0)) // MaxInt64 is none of float64's
+	}
 	for name, child := range s.Properties {
 		keepReadable(&child)
 		s.Properties[name] = child
@@ -36,6 +43,16 @@ func keepReadable(s *schema) {
 	}
 	if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
 		keepReadable(s.AdditionalProperties.Schema)
+	}
+}
+
+// bound keeps narrower bounds that are there.
+func bound(s *schema, least, most float64) {
+	if s.Minimum == nil {
+		s.Minimum = new(least)
+	}
+	if s.Maximum == nil {
+		s.Maximum = new(most)
 	}
 }
 
