@@ -156,6 +156,12 @@ test-e2e-short: kind-up kind-equip bin/e2e.test ## The short ones of these.
 bin/e2e.test:
 	@go test -c -o $@ ./test/e2e
 
+# The oldest API server that Tutti supports. Native PodGroups are not there.
+.PHONY: test-skew
+test-skew: tools build ## Run the integration tests on the oldest API server that is supported (another 1,700 packages to compile).
+	@hack/tools/build.sh hack/skew ../../bin/skew/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver
+	TUTTI_TEST_APISERVER=bin/skew/kube-apiserver go test -count=1 -timeout 20m ./test/integration -skip Native $(if $(RUN),-run '$(RUN)')
+
 .PHONY: test-gang-faults
 test-gang-faults: tools build ## Let gangs live through 1,000 histories with faults and killed schedulers (RUNS: another number).
 	go test -count=1 -timeout 5h -v ./test/gangfaults -args -runs=$(or $(RUNS),1000) -worlds=8

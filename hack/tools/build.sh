@@ -18,7 +18,7 @@ version=$(go list -m -f '{{.Version}}' k8s.io/kubernetes 2>/dev/null || true)
 stamp=
 if [[ $version ]]; then
   minor=${version#v*.}
-  if ! grep -q '^module .*/hack/tools$' go.mod; then
+  if ! grep -q '^module .*/hack/\(tools\|skew\)$' go.mod; then
     version+=+tutti.$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
   fi
   stamp="-X $package.gitVersion=$version -X $package.gitMajor=1 -X $package.gitMinor=${minor%%.*}"
