@@ -156,6 +156,13 @@ test-e2e-short: kind-up kind-equip bin/e2e.test ## The short ones of these.
 bin/e2e.test:
 	@go test -c -o $@ ./test/e2e
 
+.PHONY: test-upgrade
+test-upgrade: tools build ## Upgrade from an older commit while jobs run (FROM: another commit than the one before).
+	@rm -rf .test/upgrade && mkdir -p .test/upgrade
+	git archive $(or $(FROM),HEAD~1) | tar -x -C .test/upgrade
+	@hack/tools/build.sh .test/upgrade bin/ ./cmd/tutti-scheduler ./cmd/tutti-controller
+	TUTTI_TEST_UPGRADE_FROM=.test/upgrade go test -count=1 -timeout 5m -v -run UpgradeFromThere ./test/install
+
 # The oldest API server that Tutti supports. Native PodGroups are not there.
 .PHONY: test-skew
 test-skew: tools build ## Run the integration tests on the oldest API server that is supported (another 1,700 packages to compile).

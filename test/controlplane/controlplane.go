@@ -184,6 +184,10 @@ func (c *ControlPlane) Processes() []*Process {
 	return slices.Clone(c.processes)
 }
 
+// Use takes what is started from now on from another checkout, in which it has
+// been built.
+func (c *ControlPlane) Use(root string) { c.root = root }
+
 // run starts a program of bin/ under its own name; of the API server that which
 // the environment names, if it does.
 func (c *ControlPlane) run(program string, args ...string) (*Process, error) {

@@ -79,6 +79,49 @@ func TestRunningJobsOutliveUpgradeAndRemoval(t *testing.T) {
 	c.unchanged("the second installation", before)
 }
 
+// TestRunningJobsOutliveAnUpgradeFromThere is make test-upgrade: it has put an
+// older commit, built, into that folder.
+func TestRunningJobsOutliveAnUpgradeFromThere(t *testing.T) {
+	older := os.Getenv("TUTTI_TEST_UPGRADE_FROM")
+	if older == "" {
+		t.Skip("make test-upgrade runs it with an older commit")
+	}
+	older, err := filepath.Abs(filepath.Join("..", "..", older))
+	must(t, err)
+	here, err := filepath.Abs(filepath.Join("..", ".."))
+	must(t, err)
+	plane, err := controlplane.Start(t.Context(), controlplane.Options{Dir: t.TempDir()})
+	must(t, err)
+	t.Cleanup(plane.Stop)
+	c := &cluster{ControlPlane: plane, t: t}
+	must(t, plane.CreateNodes(t.Context(), controlplane.Machines{Spines: 1, RacksPerSpine: 2, NodesPerRack: 8, GPUsPerNode: 8}))
+
+	// As the older version is installed, and with a job of each kind: one that runs, and one that waits.
+	c.kubectl("apply", "--server-side", "--force-conflicts", "-k", filepath.Join(older, "manifests", "base"))
+	plane.Use(older)
+	c.startPrograms()
+	c.kubectl("apply", "--server-side", "-f", "manifests/samples/ps-worker.yaml")
+	c.bound("ps-worker", 6)
+	c.kubectl("cordon", "-l", "!no-such-label")
+	c.kubectl("apply", "--server-side", "-f", "manifests/samples/chief.yaml")
+	must(t, c.Eventually(t.Context(), patience, func(ctx context.Context) error { return c.Unbound(ctx, "default", "chief", 4) }))
+	before, waiting := c.gang("ps-worker"), c.gang("chief")
+
+	c.stopPrograms()
+	c.kubectl("apply", "--server-side", "--force-conflicts", "-k", "manifests/base")
+	plane.Use(here)
+	c.startPrograms()
+	c.kubectl("apply", "--server-side", "-f", "manifests/samples/evaluator.yaml")
+	must(t, c.Eventually(t.Context(), patience, func(ctx context.Context) error { return c.Unbound(ctx, "default", "evaluator", 3) }))
+	c.unchanged("the upgrade", before)
+	if diff := cmp.Diff(waiting, c.gang("chief")); diff != "" {
+		t.Errorf("the upgrade changed a gang that waits (-before +after):\n%s", diff)
+	}
+	c.kubectl("uncordon", "-l", "!no-such-label")
+	c.bound("chief", 4)
+	c.unchanged("what came after the upgrade", before)
+}
+
 // oneFile is what make install-yaml writes.
 func (c *cluster) oneFile() string {
 	c.t.Helper()
