@@ -23,6 +23,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -69,11 +70,26 @@ func New(config *rest.Config, next func(*http.Request) Fault) (*Proxy, error) {
 	return p, nil
 }
 
-// Close ends the proxy and every connection through it.
+// Close ends the proxy and every connection through it. A program that still runs
+// connects again at once, so connections are cut once there can be no new ones,
+// and until the last has ended.
 func (p *Proxy) Close() {
-	p.server.CloseClientConnections()
-	p.server.Close()
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		p.server.Close()
+	}()
+	for {
+		select {
+		case <-closed:
+			return
+		case <-time.After(cutEvery):
+			p.server.CloseClientConnections()
+		}
+	}
 }
+
+const cutEvery = 10 * time.Millisecond
 
 // Kubeconfig writes a file that leads a program to the proxy.
 func (p *Proxy) Kubeconfig(path string) error {

@@ -4,9 +4,13 @@
 package faultproxy
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/rest"
 )
@@ -46,6 +50,52 @@ func TestWhatBecomesOfARequest(t *testing.T) {
 				t.Errorf("counted %d faults and writes %v", proxy.Faults(), proxy.Writes())
 			}
 		})
+	}
+}
+
+// TestCloseEndsWatchesThatComeAgain: a program whose connection is cut makes
+// another one at once.
+func TestCloseEndsWatchesThatComeAgain(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusOK)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	for range 20 {
+		proxy, err := New(&rest.Config{Host: server.URL}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var watches sync.WaitGroup
+		var open atomic.Int64
+		for range 8 {
+			watches.Go(func() {
+				for {
+					response, err := http.Get(proxy.server.URL + "/api/v1/pods?watch=true")
+					if err != nil {
+						return // the proxy is no more
+					}
+					open.Add(1)
+					_, _ = io.Copy(io.Discard, response.Body)
+					_ = response.Body.Close()
+				}
+			})
+		}
+		for open.Load() < 8 {
+			time.Sleep(time.Millisecond)
+		}
+		closed := make(chan struct{})
+		go func() {
+			defer close(closed)
+			proxy.Close()
+		}()
+		select {
+		case <-closed:
+		case <-time.After(time.Minute):
+			t.Fatal("the proxy does not end")
+		}
+		watches.Wait()
 	}
 }
 
