@@ -126,13 +126,13 @@ type resident struct {
 type gangPods struct {
 	own      bool
 	priority int32 // the highest of its pods: they should be one
-	torn     bool  // a pod of it has been preempted already
+	torn     bool  // pods of it have been chosen for a preemption already
 	members  []resident
 }
 
 func (c *collector) see(pod *v1.Pod, host int, who Preemptor, uses func() []int64) {
 	priority := corev1helpers.PodPriority(pod)
-	key, inGang := gangKeyOf(pod)
+	key, inGang := GangOf(pod)
 	own := who.Own(pod)
 	var g *gangPods
 	if inGang {
@@ -143,12 +143,10 @@ func (c *collector) see(pod *v1.Pod, host int, who Preemptor, uses func() []int6
 		}
 		g.own = g.own || own
 		g.priority = max(g.priority, priority)
+		g.torn = g.torn || IsPreempted(pod)
 	}
 	switch {
 	case pod.DeletionTimestamp != nil:
-		if g != nil {
-			g.torn = g.torn || isPreempted(pod)
-		}
 		if c.now.Before(pod.DeletionTimestamp.Add(overdue)) {
 			c.out.Leaving = append(c.out.Leaving, placement.Change{Host: host, Free: uses()})
 			c.out.LeavingPods = append(c.out.LeavingPods, pod)
@@ -161,8 +159,8 @@ func (c *collector) see(pod *v1.Pod, host int, who Preemptor, uses func() []int6
 	}
 }
 
-// gangKeyOf is the gang of a pod of any scheduler.
-func gangKeyOf(pod *v1.Pod) (types.NamespacedName, bool) {
+// GangOf is the gang of a pod of any scheduler.
+func GangOf(pod *v1.Pod) (types.NamespacedName, bool) {
 	name, ok := GroupOf(pod)
 	if !ok {
 		name = pod.Labels[v1alpha1.PodGroupLabel]
@@ -170,7 +168,8 @@ func gangKeyOf(pod *v1.Pod) (types.NamespacedName, bool) {
 	return types.NamespacedName{Namespace: pod.Namespace, Name: name}, name != ""
 }
 
-func isPreempted(pod *v1.Pod) bool {
+// IsPreempted tells a pod that a scheduler has chosen to go for another one.
+func IsPreempted(pod *v1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c v1.PodCondition) bool {
 		return c.Type == v1.DisruptionTarget && c.Status == v1.ConditionTrue && c.Reason == v1.PodReasonPreemptionByScheduler
 	})

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -31,6 +32,7 @@ import (
 	"k8s.io/klog/v2"
 	schedulerserverconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/tutti-project/tutti/pkg/apis/tutti"
@@ -57,7 +59,8 @@ func New(ctx context.Context, config *schedulerserverconfig.Config, opts ...sche
 	if err != nil {
 		return nil, nil, err
 	}
-	status, err := project(ctx, config, gangSchedulers)
+	leads := make(chan struct{})
+	status, err := project(ctx, config, gangSchedulers, leads)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -66,7 +69,7 @@ func New(ctx context.Context, config *schedulerserverconfig.Config, opts ...sche
 		return nil, nil, err
 	}
 	completed := config.Complete()
-	registry := frameworkruntime.Registry{gangtopology.Name: gangtopology.Factory(status.Set, newRecorder(ctx, completed.Client), topologies)}
+	registry := frameworkruntime.Registry{gangtopology.Name: gangtopology.Factory(status.Set, newRecorder(ctx, completed.Client), topologies, leads)}
 	sched, err := scheduler.New(ctx, completed.Client, completed.InformerFactory, completed.DynInformerFactory,
 		func(name string) events.EventRecorderLogger { return completed.EventBroadcaster.NewRecorder(name) },
 		append([]scheduler.Option{
@@ -84,7 +87,18 @@ func New(ctx context.Context, config *schedulerserverconfig.Config, opts ...sche
 	if err != nil {
 		return nil, nil, fmt.Errorf("making the scheduler: %w", err)
 	}
+	sched.NextEntity = noting(leads, sched.NextEntity)
 	return &completed, sched, nil
+}
+
+// noting closes leads when the engine first asks for something to schedule. It
+// does so when this process leads; until then its informers run, and it only stands by.
+func noting(leads chan struct{}, next func(klog.Logger) (framework.QueuedEntityInfo, error)) func(klog.Logger) (framework.QueuedEntityInfo, error) {
+	begin := sync.OnceFunc(func() { close(leads) })
+	return func(logger klog.Logger) (framework.QueuedEntityInfo, error) {
+		begin()
+		return next(logger)
+	}
 }
 
 // newRecorder records the events of gangs.
@@ -138,8 +152,8 @@ func checkServed(ctx context.Context, client discovery.DiscoveryInterface) error
 }
 
 // project puts the projection between config's client and informers and the
-// API server.
-func project(ctx context.Context, config *schedulerserverconfig.Config, gangSchedulers sets.Set[string]) (*projection.StatusWriter, error) {
+// API server. What it writes by itself it writes when this process leads.
+func project(ctx context.Context, config *schedulerserverconfig.Config, gangSchedulers sets.Set[string], leads <-chan struct{}) (*projection.StatusWriter, error) {
 	laned := rest.CopyConfig(config.KubeConfig)
 	laned.Wrap(newLanes().wrap)
 	client, err := kubernetes.NewForConfig(rest.AddUserAgent(laned, "scheduler"))
@@ -178,7 +192,13 @@ func project(ctx context.Context, config *schedulerserverconfig.Config, gangSche
 		return nil, err
 	}
 	go projector.Run(ctx)
-	go status.Run(ctx, statusWriters)
+	go func() {
+		select {
+		case <-leads:
+			status.Run(ctx, statusWriters)
+		case <-ctx.Done():
+		}
+	}()
 	go refusals.Run(ctx, refusalWriters)
 	return status, nil
 }

@@ -90,13 +90,16 @@ func (o *observer) see(pod *corev1.Pod, deleted bool) {
 		}
 		o.starts[pod.Labels[kubeflowv1.JobNameLabel]] = append(o.starts[pod.Labels[kubeflowv1.JobNameLabel]], now)
 	}
-	if gang := evictedFor(pod); gang != "" && evictedFor(before) != gang {
-		o.tell(now, "pod %s is evicted for %s", pod.Name, gang)
-		o.evicted[gang] = append(o.evicted[gang], eviction{pod.Name, now})
-		o.leavers[pod.Name] = true
+	gang := evictedFor(pod)
+	if gang != evictedFor(before) {
+		o.tell(now, "pod %s is marked for %s", pod.Name, gang)
 	}
-	if pod.DeletionTimestamp != nil && before.DeletionTimestamp == nil || deleted && before.DeletionTimestamp == nil {
+	if (pod.DeletionTimestamp != nil || deleted) && before.DeletionTimestamp == nil {
 		o.tell(now, "pod %s is deleted", pod.Name)
+		if gang != "" { // before that it may still stay
+			o.evicted[gang] = append(o.evicted[gang], eviction{pod.Name, now})
+			o.leavers[pod.Name] = true
+		}
 		if !o.leavers[pod.Name] {
 			o.unexplained = append(o.unexplained, pod.Name)
 		}
@@ -128,7 +131,7 @@ func (o *observer) check(pod *corev1.Pod) {
 // evictedFor is the gang that the pod has to go for, by its condition.
 func evictedFor(pod *corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
-		if m := forWhom.FindStringSubmatch(c.Message); c.Type == corev1.DisruptionTarget && m != nil {
+		if m := forWhom.FindStringSubmatch(c.Message); c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && m != nil {
 			return m[1]
 		}
 	}

@@ -159,7 +159,7 @@ func (r *round) ready(pod *v1.Pod) {
 	if r.unready--; r.unready > 0 {
 		return
 	}
-	if !r.plugin.gate.reserved(r.key, r.needed) {
+	if !r.plugin.gate.reserved(r.key, r.needed) || r.plugin.remains.goes(r.key) {
 		r.abort() // one that was deleted meanwhile would be missing from the start
 		return
 	}

@@ -6,6 +6,7 @@ package gangtopology
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -31,10 +32,17 @@ const (
 	// evictionPatience bounds the requests of one order. What is left then is
 	// decided anew.
 	evictionPatience = time.Minute
+	// After an order of which a request was refused the next one for the same
+	// preemptor waits firstEvictRetry, then twice that, up to lastEvictRetry.
+	firstEvictRetry = 500 * time.Millisecond
+	lastEvictRetry  = 30 * time.Second
 )
 
-// evictor deletes victims, each with the condition that says why. It remembers
-// no decision: when it dies, or a request fails, the next cycle of the preemptor
+// evictor deletes victims, in two steps: all of them are marked with the
+// condition that says why, and only then does the first one go. So a gang of
+// which a part is gone says on every pod that is left that it has to go too, and
+// whoever finds that finishes it (remains.go), also when this process has died.
+// Beyond these marks no decision is remembered: the next cycle of the preemptor
 // finds those who leave and decides about the rest again.
 type evictor struct {
 	client kubernetes.Interface
@@ -43,6 +51,8 @@ type evictor struct {
 
 	mu     sync.Mutex
 	orders map[types.UID]*order // by preemptor
+	// failures are how many orders in a row could not be carried out.
+	failures map[types.UID]int
 }
 
 // order is what is evicted for one preemptor.
@@ -55,9 +65,14 @@ type order struct {
 	victims   []*v1.Pod
 	wake      func()
 	until     time.Time
+	// why is said on the victims, and their event's reason is what.
+	why, what string
 
 	left map[types.UID]bool
 }
+
+// preempted is what victims are told.
+const preempted = "Preempted"
 
 // busy tells whether victims of the preemptor have not gone yet.
 func (e *evictor) busy(uid types.UID) bool {
@@ -66,14 +81,36 @@ func (e *evictor) busy(uid types.UID) bool {
 	return e.orders[uid] != nil
 }
 
-// evict begins; it does not wait.
+// has tells whether the pod is among the victims of an order that is under way.
+func (e *evictor) has(pod types.UID) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, o := range e.orders {
+		if o.left[pod] {
+			return true
+		}
+	}
+	return false
+}
+
+// evict begins; it does not wait. What is under way already is not begun again.
 func (e *evictor) evict(o order) {
+	if o.why == "" {
+		o.why, o.what = fmt.Sprintf("evicted for %s of priority %d", o.preemptor, o.priority), preempted
+	}
 	o.left = map[types.UID]bool{}
+	more := false
+	e.mu.Lock()
+	before := e.orders[o.uid]
 	for _, pod := range o.victims {
 		o.left[pod.UID] = true
+		more = more || before == nil || !before.left[pod.UID]
 	}
-	e.mu.Lock()
-	if before := e.orders[o.uid]; before != nil {
+	if !more {
+		e.mu.Unlock()
+		return
+	}
+	if before != nil {
 		for uid := range before.left {
 			o.left[uid] = true
 		}
@@ -84,29 +121,101 @@ func (e *evictor) evict(o order) {
 	go e.carryOut(&o)
 }
 
+// carryOut marks all victims, then deletes them. After a failure the order is
+// under way until it is time to decide anew.
 func (e *evictor) carryOut(o *order) {
-	ctx, cancel := context.WithTimeout(context.Background(), evictionPatience)
-	defer cancel()
 	logger := klog.Background().WithValues("preemptor", o.preemptor)
-	if !e.wanted(o) {
+	err := e.request(o, logger)
+	if err == nil {
+		e.forget(o.uid)
+		return
+	}
+	if errors.Is(err, errNotWanted) {
+		e.forget(o.uid)
 		e.close(o)
 		return
 	}
+	wait := e.failed(o.uid)
+	logger.Error(err, "Some pods could not be evicted; deciding anew", "after", wait)
+	time.Sleep(wait)
+	e.close(o)
+	o.wake()
+}
+
+// errNotWanted: nobody is there any more for whom to evict.
+var errNotWanted = errors.New("the preemptor has gone or runs")
+
+func (e *evictor) request(o *order, logger klog.Logger) error {
+	ctx, cancel := context.WithTimeout(context.Background(), evictionPatience)
+	defer cancel()
+	if !e.wanted(o) {
+		return errNotWanted
+	}
 	logger.V(2).Info("Evicting pods", "victims", klog.KObjSlice(o.victims))
-	group, groupCtx := errgroup.WithContext(ctx)
+	if err := e.each(o, func(pod *v1.Pod) error { return e.mark(ctx, o, pod, v1.ConditionTrue) }); err != nil {
+		return err
+	}
+	if !e.wanted(o) {
+		_ = e.each(o, func(pod *v1.Pod) error { return e.mark(ctx, o, pod, v1.ConditionFalse) }) // else the mark goes stale
+		return errNotWanted
+	}
+	return e.each(o, func(pod *v1.Pod) error { return e.remove(ctx, o, pod) })
+}
+
+// each does something with every victim, some at a time, also after an error: what
+// has been begun is to be finished as far as can be.
+func (e *evictor) each(o *order, do func(*v1.Pod) error) error {
+	var group errgroup.Group
 	group.SetLimit(evictionsInFlight)
 	for _, pod := range o.victims {
-		group.Go(func() error { return e.evictPod(groupCtx, o, pod) })
+		group.Go(func() error {
+			err := retry.OnError(retry.DefaultBackoff, util.Retriable, func() error { return do(pod) })
+			switch {
+			case e.hasGone(pod, err):
+				e.gone(pod)
+			case err != nil:
+				return fmt.Errorf("evicting pod %s/%s: %w", pod.Namespace, pod.Name, err)
+			}
+			return nil
+		})
 	}
-	if err := group.Wait(); err != nil {
-		logger.Error(err, "Some pods could not be evicted; deciding anew")
-		e.close(o)
-		o.wake()
+	return group.Wait()
+}
+
+// hasGone tells whether a request failed because the pod is no more; another one
+// may bear its name.
+func (e *evictor) hasGone(pod *v1.Pod, err error) bool {
+	if apierrors.IsConflict(err) {
+		var current *v1.Pod
+		current, err = e.client.CoreV1().Pods(pod.Namespace).Get(context.Background(), pod.Name, metav1.GetOptions{})
+		if err == nil {
+			return current.UID != pod.UID
+		}
 	}
+	return apierrors.IsNotFound(err)
+}
+
+// forget drops the failures of a preemptor.
+func (e *evictor) forget(uid types.UID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.failures, uid)
+}
+
+// failed counts a failure and tells how long to wait after it.
+func (e *evictor) failed(uid types.UID) time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n := e.failures[uid]
+	e.failures[uid]++
+	return min(lastEvictRetry, firstEvictRetry<<min(n, 10))
 }
 
 // wanted tells whether anybody is there still for whom to evict.
 func (e *evictor) wanted(o *order) bool {
+	if len(o.pods) == 0 {
+		return true // what was begun is finished
+	}
 	for _, pod := range o.pods {
 		if current, err := e.pods.Pods(pod.Namespace).Get(pod.Name); err == nil && current.UID == pod.UID &&
 			current.DeletionTimestamp == nil && current.Spec.NodeName == "" {
@@ -116,42 +225,29 @@ func (e *evictor) wanted(o *order) bool {
 	return false
 }
 
-func (e *evictor) evictPod(ctx context.Context, o *order, pod *v1.Pod) error {
-	err := e.mark(ctx, o, pod)
-	if err == nil {
-		err = retry.OnError(retry.DefaultBackoff, util.Retriable, func() error {
-			return e.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))})
-		})
-	}
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // it has gone, and another one may bear its name
-		e.gone(pod)
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("evicting pod %s/%s: %w", pod.Namespace, pod.Name, err)
-	}
-	e.events.Event(pod, v1.EventTypeNormal, "Preempted", fmt.Sprintf("evicted for %s of priority %d", o.preemptor, o.priority))
-	return nil
-}
-
-// mark says on the pod why it goes. The UID keeps the patch from another pod of
+// mark says on the pod why it goes, or that it does not. The UID keeps the patch from another pod of
 // its name, the one that replaces it.
-func (e *evictor) mark(ctx context.Context, o *order, pod *v1.Pod) error {
+func (e *evictor) mark(ctx context.Context, o *order, pod *v1.Pod, status v1.ConditionStatus) error {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": pod.UID},
 		"status": map[string]any{"conditions": []v1.PodCondition{{
-			Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler,
-			ObservedGeneration: pod.Generation, LastTransitionTime: metav1.Now(),
-			Message: fmt.Sprintf("evicted for %s of priority %d", o.preemptor, o.priority),
+			Type: v1.DisruptionTarget, Status: status, Reason: v1.PodReasonPreemptionByScheduler,
+			ObservedGeneration: pod.Generation, LastTransitionTime: metav1.Now(), Message: o.why,
 		}}},
 	})
 	if err != nil {
-		return fmt.Errorf("making the condition of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		return fmt.Errorf("making the condition: %w", err)
 	}
-	return retry.OnError(retry.DefaultBackoff, util.Retriable, func() error {
-		_, err := e.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-		return err
-	})
+	_, err = e.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	return err
+}
+
+func (e *evictor) remove(ctx context.Context, o *order, pod *v1.Pod) error {
+	err := e.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))})
+	if err == nil {
+		e.events.Event(pod, v1.EventTypeNormal, o.what, o.why)
+	}
+	return err
 }
 
 // gone is called when a pod is no more; the last victim wakes its preemptor.

@@ -40,7 +40,8 @@ const (
 	// calm is how long a placed gang must leave the planner alone for earlier
 	// attempts to be forgotten.
 	calm = time.Minute
-	// tornPatience bounds how long new gangs wait for a torn one.
+	// tornPatience bounds how long new gangs wait for a torn one, from when it
+	// was torn.
 	tornPatience = 15 * time.Second
 	// lostEvent bounds how long a gang waits that fits by a change that the
 	// gate was not told of, and lostEventEach what many refused gangs may cost:
@@ -106,8 +107,6 @@ type gated struct {
 	timeout time.Duration
 	// placed is when the gang was last placed: its bindings may still fail.
 	placed time.Time
-	// torn is when the gang was first seen to run in part since it was calm.
-	torn time.Time
 }
 
 func newGate(handle fwk.Handle, profile string, report *reporter) *gate {
@@ -155,7 +154,7 @@ func (g *gate) takenUp(key types.NamespacedName) {
 	defer g.mu.Unlock()
 	gang := g.gang(key)
 	if !gang.placed.IsZero() && g.clock.Since(gang.placed) > calm {
-		gang.attempts, gang.torn = 0, time.Time{}
+		gang.attempts = 0
 	}
 	g.close(key, gang)
 	gang.due, gang.checks, gang.placed = time.Time{}, 0, time.Time{}
@@ -209,18 +208,6 @@ func (g *gate) waiting(except types.NamespacedName) []types.NamespacedName {
 		}
 	}
 	return keys
-}
-
-// holdsOthers tells whether new gangs wait for this one, which runs in part. It
-// has some time to be completed; whatever keeps it longer must not keep others.
-func (g *gate) holdsOthers(key types.NamespacedName) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	gang := g.gang(key)
-	if gang.torn.IsZero() {
-		gang.torn = g.clock.Now()
-	}
-	return g.clock.Since(gang.torn) < tornPatience
 }
 
 // placed lifts the refusal and tells how long the gang waited. Attempts are

@@ -252,23 +252,6 @@ func TestGateForgetsADeletedGang(t *testing.T) {
 	}
 }
 
-func TestGateLetsOthersWaitForATornGangForAWhile(t *testing.T) {
-	s := newGateScene(t, 1, 1)
-	if !s.gate.holdsOthers(theGang) {
-		t.Error("a gang that was just torn holds nobody")
-	}
-	s.clock.Step(tornPatience)
-	if s.gate.holdsOthers(theGang) {
-		t.Error("a gang that stays torn holds others for ever")
-	}
-	s.gate.placed(theGang)
-	s.clock.Step(calm + time.Second)
-	s.gate.takenUp(theGang)
-	if !s.gate.holdsOthers(theGang) {
-		t.Error("a gang that is torn anew holds nobody")
-	}
-}
-
 func TestGateSlowsDownAGangWhoseBindingsFail(t *testing.T) {
 	s := newGateScene(t, 1, 1)
 	s.arrive()

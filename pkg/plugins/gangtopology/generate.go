@@ -8,11 +8,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/tutti-project/tutti/pkg/clusterview"
@@ -94,7 +97,7 @@ func (p *Plugin) GeneratePlacements(ctx context.Context, state fwk.PodGroupCycle
 // process was restarted amid them, or members were lost. A gang that has not
 // begun waits for it, or it could take the room that the other one needs to be
 // whole again. Once the planner has refused it, or after tornPatience, nobody
-// waits for it any more. O(gangs).
+// waits for it any more, nor for what a preemption has left of one. O(gangs).
 func (p *Plugin) torn(g gathered) (types.NamespacedName, bool) {
 	if g.running > 0 {
 		return types.NamespacedName{}, false
@@ -112,12 +115,45 @@ func (p *Plugin) torn(g gathered) (types.NamespacedName, bool) {
 		if scheduled := state.ScheduledPodsCount(); scheduled == 0 || scheduled == state.AllPodsCount() {
 			continue // not begun, or nothing of it waits: no need to look at its pods
 		}
-		running, quorum := len(live(state.ScheduledPods())), quorumOf(group)
-		if 0 < running && running < quorum && running+len(state.UnscheduledPods()) >= quorum && p.gate.holdsOthers(key) {
+		on, quorum := live(state.ScheduledPods()), quorumOf(group)
+		running := len(on)
+		if 0 < running && running < quorum && running+len(state.UnscheduledPods()) >= quorum &&
+			p.gate.clock.Since(tornSince(on, state.UnscheduledPods(), p.gate.clock.Now())) < tornPatience && !p.remains.has(key) {
 			return key, true
 		}
 	}
 	return types.NamespacedName{}, false
+}
+
+// tornSince is since when a gang runs in part, as its pods say: since the last one
+// was bound or, if that was later, since the first of those that wait was created.
+func tornSince(running []*v1.Pod, waiting map[string]*v1.Pod, now time.Time) time.Time {
+	var bound, created time.Time
+	for _, pod := range running {
+		if at := boundAt(pod, now); at.After(bound) {
+			bound = at
+		}
+	}
+	for _, pod := range waiting {
+		if at := pod.CreationTimestamp.Time; created.IsZero() || at.Before(created) {
+			created = at
+		}
+	}
+	if created.After(bound) {
+		return created
+	}
+	return bound
+}
+
+// boundAt is when the pod was bound; one that is only about to be is bound now.
+func boundAt(pod *v1.Pod, now time.Time) time.Time {
+	if _, c := podutil.GetPodCondition(&pod.Status, v1.PodScheduled); c != nil && c.Status == v1.ConditionTrue {
+		return c.LastTransitionTime.Time
+	}
+	if pod.Status.StartTime != nil {
+		return pod.Status.StartTime.Time
+	}
+	return now
 }
 
 // refuse keeps the gang out until the cluster changes and says why.

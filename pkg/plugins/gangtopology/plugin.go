@@ -10,7 +10,7 @@
 //	PreFilter, Filter  pin.go       each pod on its one node, all in-tree filters run there
 //	Permit, PreBind    barrier.go   nothing binds before the quorum is reserved and ready
 //	PreScore, Score    score.go     a single pod where gangs lose least
-//	PostFilter         postfilter.go  who is evicted, if that lets a gang or a pod start
+//	PostFilter         postfilter.go  who is evicted, if that lets a gang or a pod start (victims.go, evict.go, remains.go)
 //
 // The algorithm is pkg/placement's; this package gathers for it and acts on
 // its decision.
@@ -48,6 +48,7 @@ type Plugin struct {
 	report  *reporter
 	rooms   *rooms
 	evictor *evictor
+	remains *remains
 	budgets policylisters.PodDisruptionBudgetLister
 	volumes *clusterview.Volumes
 	linked  *linked
@@ -77,7 +78,10 @@ var (
 
 // Factory makes the plugin for the scheduler's registry. topologies informs of
 // NodeTopology objects; nil where the API server has none.
-func Factory(verdict Verdict, events record.EventRecorder, topologies cache.SharedIndexInformer) frameworkruntime.PluginFactory {
+// leads is closed when this process is the one that schedules: one that only
+// stands by knows all and does nothing.
+func Factory(verdict Verdict, events record.EventRecorder, topologies cache.SharedIndexInformer, leads <-chan struct{}) frameworkruntime.PluginFactory {
+	events = leading{events, leads}
 	return func(ctx context.Context, object runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		args, err := argsFrom(object)
 		if err != nil {
@@ -106,7 +110,7 @@ func Factory(verdict Verdict, events record.EventRecorder, topologies cache.Shar
 			report:  report,
 			meter:   meter,
 			guard:   guard,
-			evictor: &evictor{client: handle.ClientSet(), pods: handle.SharedInformerFactory().Core().V1().Pods().Lister(), events: events, orders: map[types.UID]*order{}},
+			evictor: &evictor{client: handle.ClientSet(), pods: handle.SharedInformerFactory().Core().V1().Pods().Lister(), events: events, orders: map[types.UID]*order{}, failures: map[types.UID]int{}},
 			budgets: handle.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister(),
 			volumes: &clusterview.Volumes{
 				Claims:  handle.SharedInformerFactory().Core().V1().PersistentVolumeClaims().Lister(),
@@ -114,6 +118,7 @@ func Factory(verdict Verdict, events record.EventRecorder, topologies cache.Shar
 			},
 		}
 		p.rooms = newRooms(whole, p.gate.clock)
+		p.remains = newRemains(p.evictor, handle, p.gate.clock)
 		p.linked = &linked{gate: p.gate}
 		p.promises = newPromises(events, p.gate.clock)
 		if topologies != nil {
@@ -129,6 +134,9 @@ func Factory(verdict Verdict, events record.EventRecorder, topologies cache.Shar
 		if err := p.watch(handle.SharedInformerFactory().Core().V1().Pods().Informer()); err != nil {
 			return nil, err
 		}
+		if err := p.remains.watch(handle.SharedInformerFactory().Core().V1().Pods().Informer()); err != nil {
+			return nil, err
+		}
 		if err := guard.watch(handle.SharedInformerFactory().Core().V1().Pods().Informer()); err != nil {
 			return nil, err
 		}
@@ -138,10 +146,18 @@ func Factory(verdict Verdict, events record.EventRecorder, topologies cache.Shar
 		if err := p.gate.watch(handle.SharedInformerFactory()); err != nil {
 			return nil, err
 		}
-		go p.gate.run(ctx)
 		go p.meter.run(ctx)
-		go p.guard.run(ctx, p.gate.changed)
-		go p.rooms.run(ctx, p.gate.changed)
+		go func() {
+			select {
+			case <-leads:
+			case <-ctx.Done():
+				return
+			}
+			go p.gate.run(ctx)
+			go p.guard.run(ctx, p.gate.changed)
+			go p.rooms.run(ctx, p.gate.changed)
+			p.remains.run(ctx)
+		}()
 		return p, nil
 	}
 }

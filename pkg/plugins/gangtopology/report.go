@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes"
@@ -58,6 +59,22 @@ func tellPods(ctx context.Context, client kubernetes.Interface) tellPod {
 		if err := util.PatchPodStatus(ctx, client, pod.Name, pod.Namespace, &pod.Status, status); err != nil {
 			utilruntime.HandleErrorWithContext(ctx, err, "Failed to tell a pod why it waits")
 		}
+	}
+}
+
+// leading tells events only once this process leads: one that stands by sees the
+// same, and would tell everything twice.
+type leading struct {
+	record.EventRecorder
+	leads <-chan struct{}
+}
+
+// Event implements record.EventRecorder.
+func (l leading) Event(object runtime.Object, kind, reason, message string) {
+	select {
+	case <-l.leads:
+		l.EventRecorder.Event(object, kind, reason, message)
+	default:
 	}
 }
 

@@ -146,8 +146,10 @@ func (r *rooms) release(pods []*v1.Pod) {
 }
 
 // run gives up rooms that were kept too long, until ctx ends, and then tells the
-// gate that there may be room.
+// gate that there may be room. What was kept while another process led is kept as
+// long as if it had been seen now: only that one knew for how long.
 func (r *rooms) run(ctx context.Context, changed func()) {
+	r.renew()
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		overdue := r.overdue()
 		for _, pod := range overdue {
@@ -158,6 +160,18 @@ func (r *rooms) run(ctx context.Context, changed func()) {
 			changed()
 		}
 	}, expiryCheck)
+}
+
+func (r *rooms) renew() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	until := r.clock.Now().Add(keepFor)
+	for uid, kept := range r.kept {
+		if kept.until.Before(until) {
+			kept.until = until
+			r.kept[uid] = kept
+		}
+	}
 }
 
 func (r *rooms) overdue() []*v1.Pod {

@@ -1,0 +1,210 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gangtopology
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	corev1listers "k8s.io/client-go/listers/core/v1"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/tutti-project/tutti/pkg/clusterview"
+)
+
+// evictScene is an evictor with an API server that notes every request, and
+// refuses those that refuse says.
+type evictScene struct {
+	*evictor
+	known  cache.Indexer
+	mu     sync.Mutex
+	asked  []string // "patch p1", "delete p1"
+	refuse func(request string) error
+}
+
+func newEvictScene(t *testing.T, pods ...*v1.Pod) *evictScene {
+	s := &evictScene{known: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
+	client := fake.NewClientset()
+	for _, pod := range pods {
+		if err := client.Tracker().Add(pod); err != nil {
+			t.Fatal(err)
+		}
+		s.set(t, pod)
+	}
+	client.PrependReactor("*", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		var name string
+		switch a := action.(type) {
+		case clienttesting.PatchAction:
+			name = a.GetName()
+		case clienttesting.DeleteAction:
+			name = a.GetName()
+		default:
+			return false, nil, nil
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		request := action.GetVerb() + " " + name
+		s.asked = append(s.asked, request)
+		if s.refuse != nil {
+			if err := s.refuse(request); err != nil {
+				return true, nil, err
+			}
+		}
+		return false, nil, nil
+	})
+	s.evictor = &evictor{client: client, pods: corev1listers.NewPodLister(s.known), events: &fakeRecorder{handle: newFakeHandle(1)},
+		orders: map[types.UID]*order{}, failures: map[types.UID]int{}}
+	return s
+}
+
+func (s *evictScene) set(t *testing.T, pod *v1.Pod) {
+	t.Helper()
+	if err := s.known.Update(pod); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *evictScene) count(verb string) int {
+	n := 0
+	for _, request := range s.asked {
+		if strings.HasPrefix(request, verb) {
+			n++
+		}
+	}
+	return n
+}
+
+func boundPods(n int) []*v1.Pod {
+	pods := make([]*v1.Pod, n)
+	for i := range pods {
+		pods[i] = podNamed(fmt.Sprint("victim-", i))
+		pods[i].Spec.NodeName = "n"
+	}
+	return pods
+}
+
+func orderFor(preemptor *v1.Pod, victims []*v1.Pod) *order {
+	return &order{preemptor: "pod ns/" + preemptor.Name, uid: preemptor.UID, pods: []*v1.Pod{preemptor}, victims: victims, why: "evicted", left: map[types.UID]bool{}}
+}
+
+var forbidden = apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p", nil)
+
+// TestNobodyGoesBeforeAllAreMarked: else what a dead evictor leaves of a gang would
+// not be known for it.
+func TestNobodyGoesBeforeAllAreMarked(t *testing.T) {
+	const victims = 40
+	preemptor := podNamed("preemptor")
+	cases := map[string]struct {
+		refuse          func(string) error
+		deletes, events int
+		fails           bool
+	}{
+		"all goes well":           {nil, victims, victims, false},
+		"one mark is refused":     {func(r string) error { return only(r == "patch victim-7", forbidden) }, 0, 0, true},
+		"one deletion is refused": {func(r string) error { return only(r == "delete victim-7", forbidden) }, victims, victims - 1, true},
+		"one is not there any more": {func(r string) error {
+			return only(strings.HasSuffix(r, " victim-7"), apierrors.NewNotFound(schema.GroupResource{}, "p"))
+		}, victims, victims - 1, false},
+		"one answer is a mere conflict": {func(r string) error {
+			return only(r == "delete victim-7", apierrors.NewConflict(schema.GroupResource{}, "p", nil))
+		}, victims, victims - 1, true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			list := boundPods(victims)
+			s := newEvictScene(t, append(slices.Clone(list), preemptor)...)
+			s.refuse = tc.refuse
+			err := s.request(orderFor(preemptor, list), klog.Background())
+			if (err != nil) != tc.fails {
+				t.Errorf("error %v, want one: %t", err, tc.fails)
+			}
+			if n := s.count("delete"); n != tc.deletes {
+				t.Errorf("%d deletions were asked for, want %d", n, tc.deletes)
+			}
+			first := slices.IndexFunc(s.asked, func(r string) bool { return strings.HasPrefix(r, "delete") })
+			for _, later := range s.asked[max(first, 0):] {
+				if first >= 0 && strings.HasPrefix(later, "patch") {
+					t.Errorf("%s came after %s", later, s.asked[first])
+				}
+			}
+			if n := len(s.events.(*fakeRecorder).handle.events); n != tc.events {
+				t.Errorf("%d victims were told, want %d", n, tc.events)
+			}
+		})
+	}
+}
+
+func only(when bool, err error) error {
+	if when {
+		return err
+	}
+	return nil
+}
+
+// TestMarksAreTakenBackWhenThePreemptorGoes before the first victim has.
+func TestMarksAreTakenBackWhenThePreemptorGoes(t *testing.T) {
+	preemptor, victims := podNamed("preemptor"), boundPods(3)
+	s := newEvictScene(t, append(slices.Clone(victims), preemptor)...)
+	s.refuse = func(string) error {
+		if len(s.asked) == len(victims) {
+			return s.known.Delete(preemptor)
+		}
+		return nil
+	}
+	if err := s.request(orderFor(preemptor, victims), klog.Background()); err != errNotWanted {
+		t.Errorf("got %v, want %v", err, errNotWanted)
+	}
+	if n := s.count("delete"); n != 0 {
+		t.Errorf("%d deletions, want none", n)
+	}
+	for _, pod := range victims {
+		current, err := s.client.CoreV1().Pods(pod.Namespace).Get(t.Context(), pod.Name, metav1.GetOptions{})
+		if err != nil || clusterview.IsPreempted(current) {
+			t.Errorf("pod %s is marked still (%v)", pod.Name, err)
+		}
+	}
+}
+
+// TestOrderIsNotBegunTwice while it is under way, and more slowly after each failure.
+func TestOrderIsNotBegunTwice(t *testing.T) {
+	preemptor, victims := podNamed("preemptor"), boundPods(2)
+	s := newEvictScene(t, append(slices.Clone(victims), preemptor)...)
+	o := orderFor(preemptor, victims)
+	s.orders[o.uid] = o
+	for _, pod := range victims {
+		o.left[pod.UID] = true
+	}
+	s.evict(*orderFor(preemptor, victims[:1]))
+	if s.orders[o.uid] != o {
+		t.Error("an order that is under way was begun again")
+	}
+	for _, want := range []time.Duration{firstEvictRetry, 2 * firstEvictRetry, 4 * firstEvictRetry} {
+		if got := s.failed(o.uid); got != want {
+			t.Errorf("waits %s, want %s", got, want)
+		}
+	}
+	for range 20 {
+		s.failed(o.uid)
+	}
+	if got := s.failed(o.uid); got != lastEvictRetry {
+		t.Errorf("waits %s at last, want %s", got, lastEvictRetry)
+	}
+	s.forget(o.uid)
+	if got := s.failed(o.uid); got != firstEvictRetry {
+		t.Errorf("waits %s after a success, want %s", got, firstEvictRetry)
+	}
+}

@@ -1,0 +1,213 @@
+// SPDX-FileCopyrightText: The Tutti Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gangtopology
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	corev1listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+
+	"github.com/tutti-project/tutti/pkg/clusterview"
+)
+
+const (
+	// remainsCheck is how often marked pods are looked at that nobody evicts.
+	remainsCheck = time.Second
+	// A mark is good for staleMark: after that kube-controller-manager takes it
+	// back from a pod that was not deleted.
+	staleMark = 2 * time.Minute
+)
+
+// remains are gangs of which a preemption has taken a part and left the rest:
+// whoever evicted it died, or was refused a request. Victims are marked before
+// the first of them goes (evict.go), so what is left says so itself: the gang has
+// less than its minimum, and pods that are marked. It is evicted whole. A marked
+// gang that has its minimum has lost nothing yet, and whether it has to go is the
+// preemptor's next decision.
+type remains struct {
+	evictor *evictor
+	pods    corev1listers.PodLister
+	groups  fwk.PodGroupManager
+	clock   clock.PassiveClock
+
+	mu     sync.Mutex
+	marked map[types.UID]*v1.Pod // on nodes, and not being deleted
+	// going are the gangs that are being evicted: nothing of them may be bound.
+	going map[types.NamespacedName]bool
+}
+
+func newRemains(evictor *evictor, handle fwk.Handle, clock clock.PassiveClock) *remains {
+	return &remains{
+		evictor: evictor, pods: evictor.pods, groups: handle.PodGroupManager(), clock: clock,
+		marked: map[types.UID]*v1.Pod{}, going: map[types.NamespacedName]bool{},
+	}
+}
+
+func (r *remains) watch(pods cache.SharedIndexInformer) error {
+	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { r.see(obj.(*v1.Pod)) },
+		UpdateFunc: func(_, obj any) { r.see(obj.(*v1.Pod)) },
+		DeleteFunc: func(obj any) { r.forget(final[*v1.Pod](obj)) },
+	})
+	if err != nil {
+		return fmt.Errorf("watching pods that are marked for a preemption: %w", err)
+	}
+	return nil
+}
+
+func (r *remains) see(pod *v1.Pod) {
+	if pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil || !clusterview.IsPreempted(pod) {
+		r.forget(pod)
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.marked[pod.UID] = pod
+}
+
+func (r *remains) forget(pod *v1.Pod) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.marked, pod.UID)
+}
+
+// goes tells whether the gang is being evicted. Whoever is about to bind a gang
+// asks after its pods have been assumed, and finish looks for assumed pods after
+// it has said that the gang goes: one of them sees the other.
+func (r *remains) goes(key types.NamespacedName) bool {
+	if r == nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.going[key]
+}
+
+// has tells whether pods of the gang are marked.
+func (r *remains) has(key types.NamespacedName) bool {
+	if r == nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, pod := range r.marked {
+		if of, ok := clusterview.GangOf(pod); ok && of == key && r.fresh(pod) {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *remains) fresh(pod *v1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == v1.DisruptionTarget {
+			return r.clock.Since(c.LastTransitionTime.Time) < staleMark
+		}
+	}
+	return false
+}
+
+// run finishes what was begun, until ctx ends.
+func (r *remains) run(ctx context.Context) {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		for key, example := range r.gangs() {
+			r.finish(ctx, key, example)
+		}
+	}, remainsCheck)
+}
+
+// gangs are those with marked pods, and one of these; the ones that are being
+// evicted come again until they have gone.
+func (r *remains) gangs() map[types.NamespacedName]*v1.Pod {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	gangs := map[types.NamespacedName]*v1.Pod{}
+	for key := range r.going {
+		gangs[key] = nil
+	}
+	for _, pod := range r.marked {
+		if key, ok := clusterview.GangOf(pod); ok && (r.going[key] || r.fresh(pod)) {
+			if known := gangs[key]; known == nil || pod.UID < known.UID {
+				gangs[key] = pod
+			}
+		}
+	}
+	return gangs
+}
+
+// finish evicts what is left of the gang, if something is missing.
+func (r *remains) finish(ctx context.Context, key types.NamespacedName, marked *v1.Pod) {
+	if marked != nil && r.evictor.has(marked.UID) {
+		return
+	}
+	r.setGoing(key, true)
+	victims, torn := r.left(key)
+	if !torn || marked == nil {
+		r.setGoing(key, false)
+		return
+	}
+	why := ""
+	for _, c := range marked.Status.Conditions {
+		if c.Type == v1.DisruptionTarget {
+			why = c.Message
+		}
+	}
+	klog.FromContext(ctx).Info("Evicting what a preemption has left of a gang", "podGroup", klog.KRef(key.Namespace, key.Name), "pods", len(victims), "preemption", why)
+	r.evictor.evict(order{
+		preemptor: "the rest of gang " + key.String(), uid: types.UID("rest of " + key.String()), victims: victims,
+		wake: func() {}, why: cmp.Or(why, "evicted with the rest of its gang"), what: preempted,
+	})
+}
+
+func (r *remains) setGoing(key types.NamespacedName, going bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if going {
+		r.going[key] = true
+	} else {
+		delete(r.going, key)
+	}
+}
+
+// left are the pods of the gang that have nodes, and whether they are too few.
+// Of a gang that has no PodGroup nobody knows how many it had: it is taken for torn
+// when all that is left of it is marked, for then its eviction had begun.
+func (r *remains) left(key types.NamespacedName) (victims []*v1.Pod, torn bool) {
+	pods, err := r.pods.Pods(key.Namespace).List(labels.Everything())
+	if err != nil {
+		return nil, false
+	}
+	marked := 0
+	for _, pod := range pods {
+		if of, ok := clusterview.GangOf(pod); ok && of == key && pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil {
+			victims = append(victims, pod)
+			if clusterview.IsPreempted(pod) {
+				marked++
+			}
+		}
+	}
+	slices.SortFunc(victims, func(a, b *v1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	group, err := r.groups.PodGroups().Get(key.Namespace, key.Name)
+	if err != nil {
+		return victims, marked == len(victims)
+	}
+	running := len(victims)
+	if state, err := r.groups.PodGroupStates().Get(key.Namespace, key.Name); err == nil {
+		running = len(live(state.ScheduledPods())) // those that are about to be bound as well
+	}
+	return victims, marked > 0 && running < quorumOf(group)
+}
