@@ -21,6 +21,9 @@ func (pl *plan) cover(need []int64, t, k int) (hosts span, packed fill, ok bool)
 		return span{}, nil, false
 	}
 	chosen := []int{k}
+	if pl.aim == feasible {
+		return pl.hostsOf(t, chosen), nil, true
+	}
 	for next := pl.firstBelow(t); next < len(pl.tiers)-1; next++ {
 		chosen = pl.fewestJointly(need, next, pl.within(t, chosen, next))
 		t = next

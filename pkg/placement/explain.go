@@ -102,8 +102,8 @@ func (d Decision) explainPlaced(p Problem) string {
 			}
 		}
 		total += placed
-		roles = told(roles, placed, role.Name)
-		waiting = told(waiting, role.Pods-placed, role.Name)
+		roles = enlisted(roles, placed, role.Name)
+		waiting = enlisted(waiting, role.Pods-placed, role.Name)
 	}
 	if total == 0 {
 		if n := anchorDomains(p); n > 1 {
@@ -128,8 +128,8 @@ func (d Decision) explainPlaced(p Problem) string {
 	return text
 }
 
-// told adds so many pods of a role to a list that ends somewhere.
-func told(list []string, pods int, role string) []string {
+// enlisted adds so many pods of a role to a list that ends somewhere.
+func enlisted(list []string, pods int, role string) []string {
 	switch {
 	case pods == 0 || len(list) > maxTold:
 		return list

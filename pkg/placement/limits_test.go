@@ -5,6 +5,7 @@ package placement
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -78,7 +79,7 @@ func planWithMoreAndMore(t *testing.T, seed int, c *Planner, p Problem) (before 
 	t.Helper()
 	for i, given := range []int{0, 1 << 8, 1 << 12, 1 << 16, 1 << 20} {
 		steps := given
-		d := c.plan(p, false, &steps)
+		d := c.plan(p, told, &steps)
 		if steps < 0 || steps > given {
 			t.Errorf("seed %d: %d steps left of %d", seed, steps, given)
 		}
@@ -103,17 +104,24 @@ func TestStepsOfASearchForVictims(t *testing.T) {
 	if testing.Short() {
 		n = 20
 	}
+	steps := []int{0, 1 << 8, 1 << 14}
 	found, short := 0, 0
 	for seed := range n {
 		p, victims := manyShapesAndVictims(seed)
 		c := NewPlanner(p.Tree, p.Resources, cloned(p.Free))
 		c.setHosts(p)
 		s := newVictimSearch(c, p, victims)
-		s.steps = 1 << 14
-		if s.planWithout(nil, true).Hosts != nil || s.planWithout(s.byCost, true).Hosts == nil {
+		if Plan(p).Hosts != nil {
 			continue
 		}
+		s.imagine()
+		if s.become(s.byCost); !s.enough(maxSteps) {
+			continue
+		}
+		s.steps, s.bounded = steps[seed%len(steps)], false
+		s.witness = s.last
 		least := s.find() && !s.bounded
+		placed := s.placeWithout()
 		if s.steps < 0 {
 			t.Errorf("seed %d: %d steps are left", seed, s.steps)
 		}
@@ -121,7 +129,7 @@ func TestStepsOfASearchForVictims(t *testing.T) {
 			short++
 		}
 		found++
-		checkVictimsFound(t, seed, s, least, p, victims)
+		checkVictimsFound(t, seed, s, placed, least, p, victims)
 	}
 	t.Logf("%d searches, %d of them short of steps", found, short)
 	if found < n/10 || short == 0 {
@@ -139,12 +147,23 @@ func manyShapesAndVictims(seed int) (Problem, []Victim) {
 	return p, drawVictims(rng, &p)
 }
 
-// checkVictimsFound: they are enough, and no better than the search with all steps
-// proves to be possible.
-func checkVictimsFound(t *testing.T, seed int, s *victimSearch, least bool, p Problem, victims []Victim) {
+// checkVictimsFound: the placement stands on what they leave and needs each of them,
+// and they are no better than the search with all steps proves to be possible.
+func checkVictimsFound(t *testing.T, seed int, s *victimSearch, placed Decision, least bool, p Problem, victims []Victim) {
 	t.Helper()
-	if s.planWithout(s.best, true).Hosts == nil {
-		t.Errorf("seed %d: the victims found are not enough", seed)
+	checkPlaced(t, evicted(p, victims, s.best), placed)
+	for i, v := range s.best {
+		others := evicted(p, victims, slices.Delete(slices.Clone(s.best), i, i+1))
+		for r, role := range p.Roles {
+			for _, h := range placed.Hosts[r][:role.Minimum] {
+				twinTake(role, others.Free[h], 1)
+			}
+		}
+		if !slices.ContainsFunc(victims[v].Frees, func(f Change) bool {
+			return slices.ContainsFunc(others.Free[f.Host], func(n int64) bool { return n < 0 })
+		}) {
+			t.Errorf("seed %d: the placement does not need victim %d of %v", seed, v, s.best)
+		}
 	}
 	_, e := PlanWithVictims(p, victims)
 	if cost := s.costOf(s.best); least && e.Least && cost != e.Cost || e.Least && cost.compare(e.Cost) < 0 {

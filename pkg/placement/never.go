@@ -49,7 +49,7 @@ func (c *Planner) onEmpty(p Problem) *Decision {
 		}
 	}
 	steps := maxSteps
-	d := c.empty.plan(p, false, &steps)
+	d := c.empty.plan(p, told, &steps)
 	for r, ranks := range d.Hosts {
 		if links[r] && slices.ContainsFunc(ranks, func(h int) bool { return c.empty.GPUs(h).Model == nil || c.empty.GPUs(h).unlike() }) {
 			return nil

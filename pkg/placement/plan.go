@@ -96,6 +96,9 @@ func (pl *plan) decide() Decision {
 	case totalOf(minimum) == 0: // anchors stand in several domains: nothing joins them, and nothing has to
 		d.Hosts, ok = make(fill, len(full)).ranks(p.Roles), true
 		d.Level, d.Domain = pl.enclosing(d.Hosts)
+	case pl.aim == feasible:
+		d.Bounded = d.Bounded && pl.someSumsHold(minimum, widest)
+		return d
 	default:
 		d.Rejections = pl.reject(minimum, p.Constraint.Required, maxRejections)
 		d.Bounded = d.Bounded && pl.someSumsHold(minimum, widest)
@@ -121,10 +124,10 @@ func (pl *plan) decide() Decision {
 
 // settle moves the servers and gives out the ranks.
 func (pl *plan) settle(found fill, full, minimum []int64) [][]int {
-	if !pl.sliced(0) && found.holds(full) {
+	if pl.aim > feasible && !pl.sliced(0) && found.holds(full) {
 		pl.spreadServers(found) // or what has no room yet might have some then
 	}
-	if pl.finished {
+	if pl.aim == finished {
 		found = pl.refine(found, full, minimum)
 	}
 	if pl.sliced(0) {

@@ -45,7 +45,9 @@ type Planner struct {
 	changed []int32
 	dropped int
 
-	marks marks
+	marks     marks
+	remembers bool // from plan to plan, what hosts have answered
+	looked    int  // at so many hosts to pack pods
 }
 
 // stratum is a level with its domains. Levels that cut the cluster into the
@@ -140,19 +142,29 @@ func (c *Planner) changedAt(host int) {
 // problem itself are not looked at.
 func (c *Planner) Plan(p Problem) Decision {
 	steps := maxSteps
-	d := c.plan(p, true, &steps)
+	d := c.plan(p, finished, &steps)
 	if d.Hosts == nil && c.empty != nil {
 		d.Empty = c.onEmpty(p)
 	}
 	return d
 }
 
+// aim is what a plan is made for.
+type aim int
+
+const (
+	feasible aim = iota // to know whether the gang fits
+	told                // and if not, why
+	finished            // to be carried out: as good as can be
+)
+
 // plan may spend so many steps, and takes off what it spends. Choices of kinds
-// share them: what one leaves over is for the others. Placements that nobody looks
-// at may stay as they are packed.
-func (c *Planner) plan(p Problem, finished bool, steps *int) Decision {
+// share them: what one leaves over is for the others.
+func (c *Planner) plan(p Problem, aim aim, steps *int) Decision {
 	p.Tree, p.Resources, p.Free = c.tree, c.resources, c.free
-	defer c.marks.clear()
+	if !c.remembers {
+		defer c.marks.clear()
+	}
 	choices, all := c.choices(&p)
 	var best Decision
 	var worth objective
@@ -161,10 +173,10 @@ func (c *Planner) plan(p Problem, finished bool, steps *int) Decision {
 	for i, kinds := range choices {
 		share := *steps / (len(choices) - i)
 		pl := newPlan(c, &p, kinds, limitsOf(share))
-		pl.finished = finished
+		pl.aim = aim
 		d := pl.decide()
 		var o objective
-		if finished && len(choices) > 1 && d.Hosts != nil {
+		if aim == finished && len(choices) > 1 && d.Hosts != nil {
 			o = pl.worthOf(d.Hosts)
 		}
 		pl.release()

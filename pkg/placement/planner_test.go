@@ -66,7 +66,8 @@ func (hy *history) step(t *testing.T, p Problem) Decision {
 		changed.Free, changed.Changes = cloned(p.Free), nil
 		changed.Free[p.Changes[0].Host] = p.Changes[0].Free
 		if changed.GPUs = slices.Clone(p.GPUs); p.GPUs != nil {
-			changed.GPUs[p.Changes[0].Host].Free = p.Changes[0].GPUs
+			h := p.Changes[0].Host
+			changed.GPUs[h] = changed.GPUs[h].after(p.Changes[0], p.Free[h])
 		}
 		if diff := cmp.Diff(Plan(changed), got); diff != "" {
 			t.Errorf("changed, and assumed to be changed:\n%s\n%s", diff, draw(p))

@@ -19,7 +19,7 @@ func TestWhereAllRefuseNothingWasMissed(t *testing.T) {
 		plan := func(steps int) Decision {
 			c := newCapacity(p.Tree, p.Resources, p.Free)
 			c.setHosts(p)
-			return c.plan(p, false, &steps)
+			return c.plan(p, told, &steps)
 		}
 		if d := plan(1 << 8); d.Bounded && d.Hosts == nil {
 			short++

@@ -144,8 +144,10 @@ func (rm *room) add(role int, need int64, hosts span, f fill, ask bool) int64 {
 		return true
 	}
 	if hosts.list == nil && rm.pl.inOrder(role, hosts, need) {
+		rm.pl.looked += int(need)
 		return rm.addInOrder(role, need, hosts, take)
 	}
+	rm.pl.looked += hosts.size()
 	keys := rm.pl.marks.keys[:0]
 	for h := range hosts.all() {
 		if rm.slots(role, h) > 0 {

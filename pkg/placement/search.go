@@ -31,7 +31,9 @@ func (pl *plan) search(need []int64, scope topology.Domain) (fill, bool) {
 	if pl.p.Constraint.Preferred > 0 {
 		start = max(required, pl.tierOf[pl.p.Constraint.Preferred])
 	}
-	if pl.isSingle(need) {
+	if pl.aim == feasible {
+		start = required
+	} else if pl.isSingle(need) {
 		start = len(pl.tiers) - 1 // one host, whatever is near enough
 	}
 	for t := start; t >= required; t-- {

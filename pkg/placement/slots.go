@@ -35,10 +35,10 @@ type plan struct {
 
 	exclusionCount int // of role and host
 
-	room     room
-	limits   limits
-	bounded  bool // they were too narrow
-	finished bool // placements are to be as good as can be
+	room    room
+	limits  limits
+	bounded bool // they were too narrow
+	aim     aim
 }
 
 type verdict uint8

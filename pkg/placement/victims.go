@@ -5,6 +5,7 @@ package placement
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/tutti-project/tutti/pkg/topology"
@@ -60,13 +61,14 @@ type Eviction struct {
 	Victims []int // positions in the list given
 	Cost    Cost
 	// Least: no set of victims that lets the gang start costs less. Else the
-	// search stopped at its limit; but no victim of the set can be spared.
+	// search stopped at its limit; but the placement's minimum needs all of the set.
 	Least bool
 }
 
 // Limits of the search for victims.
 const (
 	maxVictimPlans   = 1 << 11 // plans of the exact search
+	maxVictimWork    = 1 << 23 // hosts that plans look at, to spare victims and again in the exact search
 	maxVictimDomains = 16      // that are looked into to find where it begins
 )
 
@@ -88,20 +90,26 @@ func PlanWithVictims(p Problem, victims []Victim) (Decision, Eviction) {
 // comes free does to those is for the device plugin to say. All that are
 // needed stand in one domain of the required level. In every such domain the
 // cheapest that are enough are found by halving, and spared from the dearest on
-// as long as the gang fits. The cheapest of these sets bounds an exact search,
-// domain by domain, which keeps or evicts victim by victim.
+// as long as the gang fits: a plan for each. The cheapest of these sets bounds an
+// exact search, domain by domain, which keeps or evicts victim by victim.
 func (c *Planner) PlanWithVictims(p Problem, victims []Victim) (Decision, Eviction) {
 	s := newVictimSearch(c, p, victims)
-	decision := s.planWithout(nil, true)
-	if decision.Hosts != nil || len(s.byCost) == 0 || s.planWithout(s.byCost, false).Hosts == nil {
-		return decision, Eviction{Least: decision.Hosts != nil || !s.demands && !s.bounded}
+	steps := maxSteps
+	decision := c.plan(s.p, finished, &steps)
+	if decision.Hosts != nil || len(s.byCost) == 0 {
+		return decision, Eviction{Least: decision.Hosts != nil || !s.demands}
 	}
+	s.imagine()
+	s.become(s.byCost)
+	if !s.enough(0) {
+		return decision, Eviction{Least: !s.demands && !s.bounded}
+	}
+	s.witness = s.last
 	least := s.find() && !s.demands && !s.bounded
-	e := Eviction{Victims: s.best, Cost: s.costOf(s.best), Least: least}
+	placed := s.placeWithout()
+	e := Eviction{Victims: s.best, Cost: s.costOf(s.best), Least: least && !placed.Bounded}
 	slices.Sort(e.Victims)
-	decision = s.planWithout(e.Victims, true)
-	e.Least = e.Least && !decision.Bounded
-	return decision, e
+	return placed, e
 }
 
 // find sets best, and tells whether nothing costs less.
@@ -111,192 +119,111 @@ func (s *victimSearch) find() (least bool) {
 	}
 	sets := s.byDomain()
 	s.lookInto(sets)
-	s.plans = 0
+	s.plans, s.work = 0, maxVictimWork
 	for _, set := range sets {
 		s.search(set)
 	}
-	return s.plans <= maxVictimPlans
+	return s.plans <= maxVictimPlans && s.work > 0
 }
 
-// victimSearch is the state of one search for victims.
-type victimSearch struct {
-	planner *Planner
-	p       Problem
-	victims []Victim
-	own     []Cost // [victim] by itself
-	byCost  []int  // victims, the cheapest first
-	plans   int
-	steps   int  // left to all plans
-	bounded bool // a plan that says no might have found a way with more steps
-	best    []int
-
-	changed map[int][]int64 // the problem's own changes, by host
-	demands bool            // some role demands links
-	over    [][]int64       // [host] what a what-if leaves; nil where that is as it is
-	covered []bool          // [victim] goes with another one
-}
-
-// maxStarted is the start of nobody.
-const maxStarted = 1<<63 - 1
-
-func newVictimSearch(c *Planner, p Problem, victims []Victim) *victimSearch {
-	s := &victimSearch{planner: c, p: p, victims: victims, steps: maxVictimSteps}
-	s.over, s.covered = make([][]int64, len(c.free)), make([]bool, len(victims))
-	s.changed = make(map[int][]int64, len(p.Changes))
-	for _, change := range p.Changes {
-		s.changed[change.Host] = change.Free
-	}
-	s.p.Roles = slices.Clone(p.Roles)
-	for r := range s.p.Roles {
-		s.p.Roles[r].Eligible = remembered(p.Roles[r].Eligible)
-		s.demands = s.demands || p.Roles[r].demands()
-	}
-	for v := range victims {
-		s.own = append(s.own, s.costOf([]int{v}))
-	}
-	s.byCost = s.useful()
-	slices.SortStableFunc(s.byCost, func(a, b int) int { return s.own[a].compare(s.own[b]) })
-	s.best = s.byCost
-	return s
-}
-
-// useful leaves out victims that free nothing that is short: on each of their
-// hosts there is enough for the whole gang already of all that they hold there.
-func (s *victimSearch) useful() []int {
-	need := make([]int64, len(s.planner.resources))
-	for _, role := range s.p.Roles {
-		for d, n := range role.Request {
-			need[d] = plus(need[d], times(max(n, 0), int64(role.Pods)))
-		}
-	}
-	var list []int
-	for v := range s.victims {
-		if slices.ContainsFunc(s.victims[v].Frees, func(f Change) bool {
-			free := s.free(f.Host)
-			for d, n := range f.Free {
-				if n > 0 && (free[d] < need[d] || s.demands) {
-					return true
-				}
-			}
-			return false
-		}) {
-			list = append(list, v)
-		}
-	}
-	return list
-}
-
-// remembered asks an oracle once for each host, over many plans.
-func remembered(oracle func(int) (bool, string)) func(int) (bool, string) {
-	if oracle == nil {
-		return nil
-	}
-	type answer struct {
-		ok     bool
-		reason string
-	}
-	known := make(map[int]answer)
-	return func(h int) (bool, string) {
-		a, ok := known[h]
-		if !ok {
-			a.ok, a.reason = oracle(h)
-			known[h] = a
-		}
-		return a.ok, a.reason
-	}
-}
-
-// each calls do for the victims of the set that do not go with another one.
-func (s *victimSearch) each(set []int, do func(v int)) {
-	for _, v := range set {
-		for _, part := range s.victims[v].Parts {
-			s.covered[part] = true
-		}
-	}
-	for _, v := range set {
-		if !s.covered[v] {
-			do(v)
-		}
-	}
-	for _, v := range set {
-		for _, part := range s.victims[v].Parts {
-			s.covered[part] = false
-		}
-	}
-}
-
-func (s *victimSearch) costOf(set []int) Cost {
-	cost := Cost{Started: maxStarted}
-	first := true
-	drawn := map[*Budget]int{}
-	s.each(set, func(v int) {
-		if first {
-			cost, first = s.victims[v].Cost, false
-		} else {
-			cost = cost.and(s.victims[v].Cost)
-		}
-		for _, draw := range s.victims[v].Draws {
-			drawn[draw.Budget] += draw.Pods
-		}
-	})
-	for budget, pods := range drawn {
-		cost.Violations += max(0, pods-max(0, budget.Allowed))
-	}
-	return cost
-}
-
-// planWithout plans as if the victims were gone. Plans that are not to be finished
-// only tell whether the gang fits, and share the steps of the search; one that is
-// has all the steps of a plan.
-func (s *victimSearch) planWithout(gone []int, finished bool) Decision {
+// enough plans the minimum on what the victims leave that are gone. At least so
+// many steps are given to it, whatever other plans have spent.
+func (s *victimSearch) enough(steps int) bool {
 	s.plans++
-	p := s.p
-	p.Changes = nil
-	var gpus map[int]topology.Set // that come free
-	take := func(change Change) {
-		if h := change.Host; s.over[h] == nil {
-			s.over[h] = slices.Clone(change.Free)
-			change.Free = s.over[h]
-			p.Changes = append(p.Changes, change)
+	share := max(min(maxSteps, s.steps), steps)
+	left, looked := share, s.whatIf.looked
+	d := s.whatIf.plan(s.minimum, feasible, &left)
+	s.work -= s.whatIf.looked - looked
+	s.steps = max(0, s.steps-(share-left))
+	if d.Hosts == nil {
+		s.bounded = s.bounded || d.Bounded
+		return false
+	}
+	s.last, s.takes = d, nil
+	return true
+}
+
+// lastTakes is what the minimum takes in the last plan that was enough.
+func (s *victimSearch) lastTakes() map[int][]int64 {
+	if s.takes == nil {
+		s.takes = s.takenBy(s.last.Hosts)
+	}
+	return s.takes
+}
+
+// takenBy is what the minimum of a placement takes of every host.
+func (s *victimSearch) takenBy(hosts [][]int) map[int][]int64 {
+	takes := make(map[int][]int64)
+	for r, role := range s.p.Roles {
+		for _, h := range hosts[r][:min(role.Minimum, role.Pods)] {
+			if takes[h] == nil {
+				takes[h] = make([]int64, len(role.Request))
+			}
+			for d, n := range role.Request {
+				takes[h][d] = plus(takes[h][d], max(n, 0))
+			}
 		}
 	}
-	for _, change := range s.p.Changes {
-		take(change)
-	}
-	s.each(gone, func(v int) {
-		for _, f := range s.victims[v].Frees {
-			take(Change{Host: f.Host, Free: s.planner.free[f.Host], GPUs: s.planner.GPUs(f.Host).Free})
-			for d, n := range f.Free {
-				s.over[f.Host][d] = plus(s.over[f.Host][d], n)
-			}
-			if of := s.planner.GPUs(f.Host); f.GPUs == 0 && !of.PlannerPicks {
-				f.GPUs = of.Healthy // one of these: which is not known
-			}
-			if f.GPUs != 0 {
-				if gpus == nil {
-					gpus = make(map[int]topology.Set)
+	return takes
+}
+
+// placeWithout places the whole gang on what the best victims leave. Where plans
+// were short of steps, the one that all steps are for may need fewer of them, or find
+// nothing: then the placement that is known stands.
+func (s *victimSearch) placeWithout() Decision {
+	for {
+		s.become(s.best)
+		d := s.whole()
+		if d.Hosts == nil {
+			d = s.witness
+			for r, role := range s.p.Roles {
+				waiting := role.Pods - len(d.Hosts[r])
+				d.Hosts[r] = append(d.Hosts[r], slices.Repeat([]int{Unplaced}, waiting)...)
+				if d.GPUs != nil {
+					d.GPUs[r] = append(d.GPUs[r], make([]topology.Set, waiting)...)
 				}
-				gpus[f.Host] |= f.GPUs
 			}
+			d.Bounded = true
+			return d
 		}
-	})
-	for i, change := range p.Changes {
-		s.over[change.Host] = nil
-		p.Changes[i].GPUs |= gpus[change.Host]
+		needed := s.spareUnused(slices.Clone(s.best), s.takenBy(d.Hosts))
+		if len(needed) == len(s.best) {
+			return d
+		}
+		s.best, s.witness = needed, s.cutToMinimum(d)
 	}
-	steps := maxSteps
-	if finished {
-		return s.planner.plan(p, true, &steps)
+}
+
+func (s *victimSearch) cutToMinimum(d Decision) Decision {
+	d.Hosts, d.GPUs = slices.Clone(d.Hosts), slices.Clone(d.GPUs)
+	for r, role := range s.minimum.Roles {
+		d.Hosts[r] = slices.Clone(d.Hosts[r][:role.Pods])
+		if d.GPUs != nil {
+			d.GPUs[r] = slices.Clone(d.GPUs[r][:role.Pods])
+		}
 	}
-	share := min(steps, s.steps)
-	steps = share
-	d := s.planner.plan(p, false, &steps)
-	s.steps -= share - steps
-	s.bounded = s.bounded || d.Bounded && d.Hosts == nil
 	return d
 }
 
-func (s *victimSearch) enough(set []int) bool { return s.planWithout(set, false).Hosts != nil }
+// whole is the plan that is carried out, on the planner that was asked.
+func (s *victimSearch) whole() Decision {
+	p := s.p
+	p.Changes = nil
+	hosts := make(map[int]bool)
+	for _, change := range s.p.Changes {
+		hosts[change.Host] = true
+	}
+	for _, v := range s.best {
+		for _, f := range s.victims[v].Frees {
+			hosts[f.Host] = true
+		}
+	}
+	for _, h := range slices.Sorted(maps.Keys(hosts)) {
+		p.Changes = append(p.Changes, s.left(h))
+	}
+	steps := maxSteps
+	return s.planner.plan(p, finished, &steps)
+}
 
 // lookInto finds sets that are enough among those of each domain, and keeps the
 // cheapest as the best.
@@ -306,14 +233,16 @@ func (s *victimSearch) lookInto(sets [][]int) {
 		if looked == maxVictimDomains {
 			break
 		}
-		if !s.enough(set) {
+		if s.become(set); !s.enough(0) {
 			continue
 		}
 		looked++
-		s.offer(s.spare(slices.Clone(set[:s.shortestPrefix(set)])))
+		s.offer(s.spare(s.shortestPrefix(set)))
 	}
 	if looked == 0 {
-		s.offer(s.spare(slices.Clone(s.byCost[:s.shortestPrefix(s.byCost)])))
+		s.become(s.byCost)
+		s.enough(maxSteps)
+		s.offer(s.spare(s.shortestPrefix(s.byCost)))
 	}
 }
 
@@ -323,40 +252,80 @@ func (s *victimSearch) search(set []int) {
 	best := s.costOf(s.best)
 	set = slices.DeleteFunc(slices.Clone(set), func(v int) bool { return s.own[v].compare(best) >= 0 })
 	if len(set) > 0 {
-		s.decide(set, nil)
+		s.become(set)
+		s.decide(set, nil, false)
 	}
 }
 
-// shortestPrefix is how many of the set, in order, are enough.
-func (s *victimSearch) shortestPrefix(set []int) int {
+// shortestPrefix is as many of the set, in order, as are enough; all of them are.
+func (s *victimSearch) shortestPrefix(set []int) []int {
 	least, most := 1, len(set)
 	for least < most {
-		if n := (least + most) / 2; s.enough(set[:n]) {
+		n := (least + most) / 2
+		if s.become(set[:n]); s.enough(0) {
 			most = n
 		} else {
 			least = n + 1
 		}
 	}
-	return most
+	s.become(set[:most])
+	return slices.Clone(set[:most])
 }
 
-// spare drops from the set, the dearest first, whoever is not needed. Where GPUs
-// that come free may spoil links, one who was needed may not be without another.
+// spare drops from the set, the dearest first, whoever is not needed: for the
+// placement that is known, or for another one. Where GPUs that come free may spoil
+// links, one who was needed may not be without another.
 func (s *victimSearch) spare(set []int) []int {
-	for i := len(set) - 1; i >= 0 && len(set) > 1; i-- {
-		if fewer := slices.Delete(slices.Clone(set), i, i+1); s.enough(fewer) {
-			set = fewer
-			if s.demands {
-				i = len(set)
+	steps := maxSteps / maxVictimDomains / len(set)
+	for before := len(set) + 1; len(set) < before; {
+		before = len(set)
+		for i := len(set) - 1; i >= 0 && len(set) > 1; i-- {
+			v := set[i]
+			if s.put(v, false); s.isUnused(v, s.lastTakes()) || s.work > 0 && s.enough(steps) {
+				set = slices.Delete(set, i, i+1)
+			} else {
+				s.put(v, true)
 			}
+		}
+		if !s.demands {
+			break
+		}
+	}
+	return s.spareUnused(set, s.lastTakes())
+}
+
+// spareUnused drops from the set whoever the minimum of a placement does not need.
+func (s *victimSearch) spareUnused(set []int, takes map[int][]int64) []int {
+	for i := len(set) - 1; i >= 0 && len(set) > 1; i-- {
+		if s.put(set[i], false); s.isUnused(set[i], takes) {
+			set = slices.Delete(set, i, i+1)
+		} else {
+			s.put(set[i], true)
 		}
 	}
 	return set
 }
 
+// isUnused: a victim that was put back leaves the placement's minimum what it takes.
+// Of links nothing is said.
+func (s *victimSearch) isUnused(victim int, takes map[int][]int64) bool {
+	if s.demands {
+		return false
+	}
+	for _, f := range s.victims[victim].Frees {
+		left := s.whatIf.free[f.Host]
+		for d, n := range takes[f.Host] {
+			if n > 0 && left[d] < n {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 func (s *victimSearch) offer(set []int) {
 	if s.costOf(set).compare(s.costOf(s.best)) < 0 {
-		s.best = set
+		s.best, s.witness = set, s.last
 	}
 }
 
@@ -384,19 +353,25 @@ func (s *victimSearch) byDomain() [][]int {
 
 // decide keeps or evicts the dearest of the rest, those in gone being evicted,
 // and looks for sets below the best. O(2^victims) in the worst case; what cannot
-// win or is not enough with all cheaper ones is cut off.
-func (s *victimSearch) decide(rest, gone []int) {
-	if s.plans > maxVictimPlans || len(gone) > 0 && s.costOf(gone).compare(s.costOf(s.best)) >= 0 {
+// win or is not enough with all cheaper ones is cut off. All of both are gone when
+// it is called, and that this is enough may be known.
+func (s *victimSearch) decide(rest, gone []int, known bool) {
+	s.work -= len(gone)
+	if s.plans > maxVictimPlans || s.work <= 0 || len(gone) > 0 && s.costOf(gone).compare(s.costOf(s.best)) >= 0 {
 		return
 	}
-	if !s.enough(append(slices.Clone(gone), rest...)) {
+	if !known && !s.enough(0) {
 		return
 	}
 	if len(rest) == 0 {
-		s.best = slices.Clone(gone)
+		if !known || s.enough(0) { // for the placement
+			s.best, s.witness = slices.Clone(gone), s.last
+		}
 		return
 	}
 	last := len(rest) - 1
-	s.decide(rest[:last], gone)
-	s.decide(rest[:last], append(slices.Clone(gone), rest[last]))
+	s.put(rest[last], false)
+	s.decide(rest[:last], gone, false)
+	s.put(rest[last], true)
+	s.decide(rest[:last], append(slices.Clone(gone), rest[last]), true)
 }

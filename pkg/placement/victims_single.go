@@ -43,11 +43,14 @@ func (s *victimSearch) single() bool {
 				continue
 			}
 		}
-		if s.enough(v.set) {
-			s.best = v.set
+		if s.become(v.set); s.enough(0) {
+			s.best, s.witness = v.set, s.last
 			return exact
 		}
 	}
+	s.become(s.byCost)
+	s.enough(0)
+	s.offer(s.spare(slices.Clone(s.byCost)))
 	return false
 }
 
@@ -117,8 +120,8 @@ func (s *victimSearch) fitsOn(host int, gone []int) bool {
 
 // free is what the host has left before anybody goes.
 func (s *victimSearch) free(host int) []int64 {
-	if s.changed[host] != nil {
-		return s.changed[host]
+	if change, ok := s.changed[host]; ok {
+		return change.Free
 	}
 	return s.planner.free[host]
 }
