@@ -136,9 +136,9 @@ test-examples: .test/tensorflow/.done ## Run the training programs as plain proc
 	@touch $@
 
 .PHONY: test-browser
-test-browser: build ## Test the page of kubectl tutti ui in Chromium, which is installed if there is none (SHOTS: a folder for screenshots).
+test-browser: tools build ## Test the page of kubectl tutti ui on snapshots and on the demo, in Chromium, which is installed if there is none (SHOTS: a folder for screenshots).
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || { apt-get update && apt-get install -y --no-install-recommends chromium; }
-	cd hack/tools/browser && go test -count=1 -v . -args -screenshots=$(SHOTS)
+	cd hack/tools/browser && go test -count=1 -timeout 10m -v . -args -screenshots=$(SHOTS)
 
 .PHONY: test-faults
 test-faults: tools build ## Let 2,000 jobs live through faults and killed controllers (RUNS: another number).

@@ -111,10 +111,7 @@ func (e *environment) pageOptions(ctx context.Context, s serving) (page.Options,
 		return page.Options{}, fmt.Errorf("%s: %w", e.from, err)
 	}
 	asker.cluster = func(context.Context) (*snapshot.Snapshot, error) { return file, nil }
-	options.Source = filepath.Base(e.from)
-	if !file.Taken.IsZero() {
-		options.Source += " of " + file.Taken.Format(time.DateTime) + " UTC"
-	}
+	options.Source, options.Taken = filepath.Base(e.from), file.Taken
 	options.Look = func(known uint64) (uint64, *page.View, error) {
 		if known == 0 {
 			return 1, view, nil

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"path"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -20,6 +21,8 @@ import (
 type Options struct {
 	// Source is what is looked at, for the title.
 	Source string
+	// Taken is when it was; zero if the view may change or nobody knows.
+	Taken time.Time
 	// Levels are those of the scheduler's configuration.
 	Levels []topology.Level
 	// Look returns the present view and its version, or nil if the version is still

@@ -8,6 +8,8 @@ package page
 type State struct {
 	// Source is what is looked at: a context's name or a file's.
 	Source string `json:"source"`
+	// Taken is when a snapshot was taken; empty if that is unknown or it is none.
+	Taken string `json:"taken,omitempty"`
 	// Live: the state may change.
 	Live bool `json:"live"`
 	// Plans: the handler answers what a job would get.

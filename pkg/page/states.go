@@ -70,6 +70,9 @@ func (s *states) present() (etag string, plain, zipped []byte, err error) {
 func (s *states) draw(view *View) error {
 	state := Of(view, s.options.Levels)
 	state.Source, state.Live, state.Plans = s.options.Source, s.options.Live, s.options.Plan != nil
+	if !s.options.Taken.IsZero() {
+		state.Taken = s.options.Taken.UTC().Format("2006-01-02 15:04 MST")
+	}
 	for _, o := range s.options.Drafts {
 		state.Drafts = append(state.Drafts, draftOf(o, state.Resource))
 	}

@@ -7,6 +7,7 @@
 package snapshot
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -149,7 +150,11 @@ func Read(r io.Reader) (*Snapshot, error) {
 		} `json:"metadata"`
 		Items []json.RawMessage `json:"items"`
 	}
-	if err := yaml.Unmarshal(data, &list); err != nil {
+	unmarshal := func(data []byte, v any) error { return yaml.Unmarshal(data, v) }
+	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) && json.Valid(data) {
+		unmarshal = json.Unmarshal // JSON is YAML too, but quicker to read as what it is
+	}
+	if err := unmarshal(data, &list); err != nil {
 		return nil, fmt.Errorf("this is no snapshot: %w", err)
 	}
 	if list.Kind != "List" {

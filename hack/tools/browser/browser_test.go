@@ -65,6 +65,7 @@ type tab struct {
 	mu         sync.Mutex
 	complaints []string
 	requests   []string
+	answers    map[int64]int // to questions for the state, by status
 }
 
 // look opens the page. At the end of the test the page must have said nothing in
@@ -77,7 +78,7 @@ func look(t *testing.T, address string, width, height int64, before ...chromedp.
 	}
 	allocator, stop := chromedp.NewExecAllocator(t.Context(), options...)
 	ctx, cancel := chromedp.NewContext(allocator)
-	b := &tab{T: t, ctx: ctx, origin: strings.TrimSuffix(address, "/")}
+	b := &tab{T: t, ctx: ctx, origin: strings.TrimSuffix(address, "/"), answers: map[int64]int{}}
 	t.Cleanup(func() {
 		b.check()
 		cancel() // ends the browser
@@ -105,7 +106,18 @@ func (b *tab) listen(event any) {
 		b.complaints = append(b.complaints, fmt.Sprintf("%s: %s %s", e.Entry.Level, e.Entry.Text, e.Entry.URL))
 	case *network.EventRequestWillBeSent:
 		b.requests = append(b.requests, e.Request.URL)
+	case *network.EventResponseReceived:
+		if strings.HasSuffix(e.Response.URL, "/api/state") {
+			b.answers[e.Response.Status]++
+		}
 	}
+}
+
+// count is how many answers for the state had this status.
+func (b *tab) count(status int64) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.answers[status]
 }
 
 func (b *tab) check() {

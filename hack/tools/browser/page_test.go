@@ -42,7 +42,7 @@ func (b *tab) shows(selector string, want ...string) {
 func TestPageShowsTheFabric(t *testing.T) {
 	b := look(t, serve(t, "--snapshot", small().write(t)), 1280, 800)
 	b.shows("#totals", "409 of 512 GPUs in use", "94 free", "64 hosts", "1 closed", "2 gangs wait")
-	b.shows("#status", "a snapshot")
+	b.shows("#status", "snapshot 2026-11-30 06:00 UTC")
 	b.shows("#groups", "gpt-pretrain", "48 GPUs", "room for 4 of 6 worker", "resnet-large", "vision · 16 pods on 16 hosts", "diffusion-queued")
 	b.shows("#legend", "free", "closed to pods", "NVLink")
 	// The map is drawn and all of it is seen: colours of gangs lie where the layout says.
@@ -54,6 +54,19 @@ func TestPageShowsTheFabric(t *testing.T) {
 		t.Errorf("%d of 7 colours are on the map", different)
 	}
 	b.shot("fabric")
+	// Another window: the map is arranged anew, and all that it says is still known.
+	b.do(chromedp.EmulateViewport(900, 700))
+	b.until("the map has the new size", "window.tutti.map.width < 600")
+	time.Sleep(300 * time.Millisecond) // it waits for the size to settle
+	if !eval[bool](b, "window.tutti.map.layout.boxes.every((box) => box.free >= 0)") {
+		t.Error("free devices are not counted after the window has changed")
+	}
+	b.shot("fabric-900")
+	b.do(chromedp.EmulateViewport(700, 900))
+	time.Sleep(300 * time.Millisecond)
+	b.shot("fabric-700")
+	b.do(chromedp.EmulateViewport(1280, 800))
+	time.Sleep(300 * time.Millisecond)
 	b.do(dark(true))
 	b.shot("fabric-dark")
 }
@@ -61,7 +74,7 @@ func TestPageShowsTheFabric(t *testing.T) {
 func TestPageExplainsAWaitingGang(t *testing.T) {
 	b := look(t, serve(t, "--snapshot", small().write(t)), 1280, 800)
 	b.click(`[data-key="PodGroup/nlp/gpt-pretrain"]`)
-	b.shows("#details", "PodGroup in namespace nlp", "room for 4 of 6 worker", "48", "tutti.dev/required-topology")
+	b.shows("#details", "PodGroup in namespace nlp", "room for 4 of 6 worker", "48", "required-topology: rack")
 	b.click("#ask")
 	b.until("the scheduler has answered", "document.querySelector('#plan .message')")
 	b.shows("#plan", "It would wait", "without tutti.dev/required-topology it would start")
@@ -117,7 +130,7 @@ func TestKeyboardAlone(t *testing.T) {
 	b.keys("t", "t", "s", "\t")
 	focused("PodGroup/speech/tts")
 	b.keys("\r")
-	focused("details")
+	focused("H2")
 	b.shows("#details", "15", "3 pods")
 	b.keys(kb.Escape)
 	focused("PodGroup/speech/tts")
@@ -158,6 +171,7 @@ func TestThousandsOfHosts(t *testing.T) {
 	b.shot("hosts-5000-dark")
 	b.do(dark(false))
 	for _, action := range []struct{ name, script string }{
+		{"arranging anew", "m.rearrange()"},
 		{"drawing all", "m.redraw()"},
 		{"moving", "(m.x += 7, m.clamp(), m.redraw())"},
 		{"zooming", "m.zoom(1.1, 300, 300)"},

@@ -40,7 +40,7 @@ func (b *tab) shot(name string) {
 	}
 }
 
-// small256 encodes with the 256 commonest colours, which is a third of the size;
+// small256 encodes with the 256 commonest colours, no two of them alike, which is a third of the size;
 // the others become the nearest of these.
 func small256(picture image.Image) ([]byte, error) {
 	counts := map[color.RGBA]int{}
@@ -53,8 +53,10 @@ func small256(picture image.Image) ([]byte, error) {
 	}
 	common := slices.SortedFunc(maps.Keys(counts), func(a, b color.RGBA) int { return cmp.Compare(counts[b], counts[a]) })
 	var palette color.Palette
-	for _, c := range common[:min(256, len(common))] {
-		palette = append(palette, c)
+	for _, c := range common {
+		if len(palette) < 256 && (len(palette) == 0 || distance(c, palette[palette.Index(c)].(color.RGBA)) > nearEnough) {
+			palette = append(palette, c)
+		}
 	}
 	index := map[color.RGBA]uint8{}
 	for c := range counts {
@@ -69,6 +71,14 @@ func small256(picture image.Image) ([]byte, error) {
 	var b bytes.Buffer
 	err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, paletted)
 	return b.Bytes(), err
+}
+
+// nearEnough is the square of a distance between colours that no one minds.
+const nearEnough = 40
+
+func distance(a, b color.RGBA) int {
+	square := func(x, y uint8) int { return (int(x) - int(y)) * (int(x) - int(y)) }
+	return square(a.R, b.R) + square(a.G, b.G) + square(a.B, b.B)
 }
 
 func TestSmall256KeepsCommonColours(t *testing.T) {

@@ -21,11 +21,11 @@ export function gangDetails(page, gang) {
     gang.priority && ["Priority", String(gang.priority)],
     gang.since && ["Created", new Date(gang.since).toLocaleString()],
     hosts.length > 0 && ["Where", whereOf(state, hosts)],
-    ...Object.entries(gang.wishes ?? {}),
+    ...Object.entries(gang.wishes ?? {}).map(([key, value]) => ["Asks for", `${key.replace(/^tutti\.dev\//, "")}: ${value}`]),
   ].filter(Boolean);
   const waits = gang.state === "waiting" || gang.state === "suspended";
   return [
-    make("h2", {}, swatch(markOf(gang.key)), gang.name),
+    make("h2", { tabIndex: -1 }, swatch(markOf(gang.key)), gang.name),
     make("p", { className: "kind" }, `${gang.kind} in namespace ${gang.namespace}`),
     gang.message && make("p", { className: "message" + (waits ? " waiting" : "") }, gang.message),
     make("dl", {}, ...facts.flatMap(([term, text]) => [make("dt", {}, term), make("dd", {}, text)])),
@@ -119,7 +119,7 @@ export function hostDetails(page, index) {
     board && ["NVLink sets", board.sets.length > 0 ? board.sets.map((s) => s.join(" ")).join(" | ") : "none"],
   ].filter(Boolean);
   return [
-    make("h2", {}, host.name),
+    make("h2", { tabIndex: -1 }, host.name),
     make("p", { className: "kind" }, "Host"),
     make("dl", {}, ...facts.flatMap(([term, text]) => [make("dt", {}, term), make("dd", {}, text)])),
     make("h3", {}, "Who is there"),

@@ -63,32 +63,43 @@ function collect(box, layout) {
     layout.leaves.push(box);
     box.hosts.forEach((h, i) => (layout.leafOf[h] = { box, at: i }));
     // About three times as high as wide, as a rack is, and one column if that is not too high.
-    box.columns = n <= 24 ? 1 : Math.max(1, Math.round(Math.sqrt((n * layout.host.height) / layout.host.width / 3)));
-    if (box === layout.root) box.columns = 0; // by the window
-    box.rows = Math.ceil(n / (box.columns || 1));
+    box.least = n <= 24 ? 1 : Math.max(1, Math.round(Math.sqrt((n * layout.host.height) / layout.host.width / 3)));
+    setColumns(box, box.least);
   }
-  for (const child of box.children) collect(child, layout);
+  for (const child of box.children) {
+    child.parent = box;
+    collect(child, layout);
+  }
+}
+
+function setColumns(box, columns) {
+  box.rows = Math.ceil(box.hosts.length / columns);
+  box.columns = Math.ceil(box.hosts.length / box.rows);
 }
 
 // choose tries widths at which rows of boxes break, and of how many parts of it the
-// boxes that hold the narrowest have one, and keeps the best.
+// boxes that hold the narrowest have one, and keeps the best. High racks in few rows
+// are preferred to what is hardly larger, above all where all can be read anyway.
 function choose(layout, width, height) {
   if (layout.root.hosts) {
     const { root, host } = layout;
-    root.columns = Math.max(1, Math.round(Math.sqrt((root.hosts.length * host.height * width) / (host.width * height))));
-    root.rows = Math.ceil(root.hosts.length / root.columns);
+    setColumns(root, Math.max(1, Math.round(Math.sqrt((root.hosts.length * host.height * width) / (host.width * height)))));
     return;
   }
   let best = 0, kept = null;
-  for (const parts of [1, 2, 3, 4]) {
-    for (let limit = 300; limit < 400000; limit *= 1.15) {
-      breakRows(layout, limit, parts);
-      const scale = fit(layout, width, height, 12);
-      if (scale > best * 1.001) [best, kept] = [scale, layout.boxes.map((box) => box.breaks)];
-      if (layout.boxes.every((box) => box.breaks.size === 0)) break;
+  for (const times of [1, 2, 3]) {
+    for (const box of layout.leaves) setColumns(box, Math.min(box.hosts.length, times * box.least));
+    for (const parts of [1, 2, 3, 4]) {
+      for (let limit = 300; limit < 400000; limit *= 1.25) {
+        breakRows(layout, limit, parts);
+        const scale = fit(layout, width, height, 12);
+        const score = Math.min(scale, 0.75 + 0.3 * (scale - 0.75)) * 0.93 ** times * 0.97 ** parts;
+        if (score > best * 1.001) [best, kept] = [score, layout.boxes.map(({ breaks, columns, rows }) => ({ breaks, columns, rows }))];
+        if (layout.boxes.every((box) => box.breaks.size === 0)) break;
+      }
     }
   }
-  layout.boxes.forEach((box, i) => (box.breaks = kept[i]));
+  layout.boxes.forEach((box, i) => Object.assign(box, kept[i]));
 }
 
 // breakRows notes in each box which children begin a row, so that zooming does not

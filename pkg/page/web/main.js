@@ -8,7 +8,7 @@ import { gangDetails, hostDetails } from "./details.js";
 import { Lists } from "./lists.js";
 import { FabricMap } from "./map.js";
 import { keep, picture } from "./marks.js";
-import { countFree, samples } from "./paint.js";
+import { samples } from "./paint.js";
 
 const period = 1500; // between two questions for the state, in milliseconds
 
@@ -71,7 +71,7 @@ function showStatus(failure) {
   const status = byId("status"), trouble = failure || state?.trouble || "";
   status.className = trouble ? "trouble" : state?.live ? "" : "still";
   status.title = trouble;
-  setText(status, trouble || (state?.live ? "live" : "a snapshot"));
+  setText(status, trouble || (state?.live ? "live" : `snapshot ${state?.taken ?? ""}`.trim()));
 }
 
 function show(next) {
@@ -83,10 +83,10 @@ function show(next) {
   page.state = state;
   page.hostIndex = new Map(state.hosts.map((h, i) => [h.name, i]));
   setText(byId("source"), state.source);
+  byId("source").title = state.source;
   document.title = `Tutti – ${state.source}`;
   showTotals();
   map.show(state);
-  countFree(map.layout, state);
   lists.show(all);
   refresh();
 }
@@ -110,12 +110,15 @@ const page = { state: null, plans, hostIndex: new Map(), ask, openHost, openGang
 
 function openGang(key) {
   open = { gang: key };
+  const hosts = find(key)?.on?.map(([host]) => host) ?? [];
+  if (hosts.length > 0 && !map.sees(hosts)) map.zoomTo(hosts);
   refresh(true);
 }
 
 function openHost(host) {
   open = { host };
   map.cursor = host;
+  if (!map.sees([host])) map.reveal(host);
   refresh(true);
 }
 
@@ -131,6 +134,7 @@ function close() {
 // it, since the details are made anew.
 function refresh(focus) {
   const details = byId("details"), gang = open?.gang && find(open.gang);
+  if (gang && plans.get(gang.key)?.state !== gang.state) plans.delete(gang.key); // it was about another state
   if (open?.gang && !gang) open = null;
   byId("lists").hidden = Boolean(open);
   details.hidden = !open;
@@ -143,7 +147,7 @@ function refresh(focus) {
   details.replaceChildren(back, ...content.filter(Boolean));
   if (focus) {
     details.scrollTop = 0;
-    details.focus({ preventScroll: true });
+    details.querySelector("h2").focus({ preventScroll: true });
     return;
   }
   details.scrollTop = scrolled;
@@ -160,7 +164,7 @@ function find(key) {
 async function ask(key, preempt) {
   const gang = find(key);
   if (!gang) return;
-  const asked = { preempt, pending: true, answer: null };
+  const asked = { preempt, pending: true, answer: null, state: gang.state };
   plans.set(key, asked);
   refresh();
   try {

@@ -5,7 +5,7 @@
 // drawn on it is paint.js's, where things lie layout.js's.
 
 import { arrange, deviceRect, fit, hostAt, hostRect, place } from "./layout.js";
-import { paint, themeOf } from "./paint.js";
+import { countFree, paint, themeOf } from "./paint.js";
 
 const margin = 14;
 const legendRoom = 58;
@@ -40,7 +40,7 @@ export class FabricMap {
       this.fabric = fabric;
       this.cursor = Math.min(this.cursor, state.hosts.length - 1);
       this.resize(true);
-    }
+    } else if (this.layout) countFree(this.layout, state);
     this.redraw();
   }
 
@@ -58,11 +58,20 @@ export class FabricMap {
     this.canvas.height = Math.round(height * ratio);
     this.width = width;
     this.height = height;
-    if (anew || !this.layout || this.fitted) {
-      this.layout = arrange(this.state, width - 2 * margin, height - margin - legendRoom);
+    if (anew || !this.layout) {
+      this.rearrange();
+    } else if (this.fitted) {
       this.fitAll();
+      clearTimeout(this.later); // a window's edge that is being dragged sends many sizes
+      this.later = setTimeout(() => this.fitted && this.rearrange(), 150);
     }
     this.redraw();
+  }
+
+  rearrange() {
+    this.layout = arrange(this.state, this.width - 2 * margin, this.height - margin - legendRoom);
+    countFree(this.layout, this.state);
+    this.fitAll();
   }
 
   fitAll() {
@@ -108,6 +117,14 @@ export class FabricMap {
     this.y = (this.height - legendRoom + margin) / 2 - b.y - b.height / 2;
     this.clamp();
     this.redraw();
+  }
+
+  // sees tells whether all of the hosts are in sight.
+  sees(hosts) {
+    return hosts.every((h) => {
+      const r = hostRect(this.layout, h), x = this.x + r.x, y = this.y + r.y;
+      return x >= 0 && y >= 0 && x + r.width <= this.width && y + r.height <= this.height - legendRoom / 2;
+    });
   }
 
   clamp() {

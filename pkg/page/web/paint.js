@@ -36,10 +36,11 @@ export function paint(map) {
     paintBox(view, box, x, y);
     if (box.hosts) paintHosts(view, box);
   }
+  for (const box of layout.boxes) paintHead(view, box);
   paintCursor(map);
 }
 
-function paintBox({ c, state, theme }, box, x, y) {
+function paintBox({ c, theme }, box, x, y) {
   if (box.level < 0) return;
   c.fillStyle = box.hosts ? theme.box : theme.boxOuter;
   c.strokeStyle = theme.line;
@@ -48,24 +49,41 @@ function paintBox({ c, state, theme }, box, x, y) {
   c.roundRect(Math.round(x) + 0.5, Math.round(y) + 0.5, box.width, box.height, box.width > 60 ? 5 : 2);
   c.fill();
   c.stroke();
+}
+
+// paintHead writes a box's name. Where its top is out of sight the name stays at
+// the edge, below those of the boxes around it.
+function paintHead(view, box) {
+  const { c, state, theme } = view;
+  if (box.level < 0) return;
+  const above = box.parent?.stuck ?? 0;
+  const top = view.y + box.y, x = view.x + box.x;
+  const y = Math.max(top, Math.min(above, top + box.height - box.head));
+  box.stuck = Math.max(above, y + box.head);
+  if (y > view.height || y + box.head < 0 || x > view.width || x + box.width < 0) return;
+  if (y > top) {
+    c.fillStyle = box.hosts ? theme.box : theme.boxOuter;
+    c.fillRect(x + 1, y, box.width - 1, box.head);
+  }
   const size = box.head < 12 ? 9 : box.hosts ? 11 : 12;
   c.font = `600 ${size}px system-ui, "Liberation Sans", "DejaVu Sans", sans-serif`;
   c.textAlign = "left";
   c.textBaseline = "middle";
-  const room = box.width - 2 * box.pad - 2, middleY = y + box.head / 2 + 1;
+  const left = Math.max(x, 0) + box.pad + 1, right = Math.min(x + box.width, view.width) - box.pad - 1;
+  const room = right - left, middleY = y + box.head / 2 + 1;
   const name = box.domain?.name ?? "no " + state.levels[box.level];
   const long = box.domain ? state.levels[box.level] + " " + name : name;
   c.fillStyle = theme.text;
   const text = [long, name].find((t) => c.measureText(t).width <= room) ?? shortened(c, name, room);
   if (!text) return;
-  c.fillText(text, x + box.pad + 1, middleY);
+  c.fillText(text, left, middleY);
   const note = box.free + " free";
   const width = c.measureText(text).width;
   c.font = `400 ${size}px system-ui, "Liberation Sans", "DejaVu Sans", sans-serif`;
   if (state.resource && width + 8 + c.measureText(note).width <= room) {
     c.textAlign = "right";
     c.fillStyle = theme.faint;
-    c.fillText(note, x + box.width - box.pad - 1, middleY);
+    c.fillText(note, right, middleY);
   }
 }
 
@@ -78,7 +96,7 @@ function shortened(c, name, room) {
   return "";
 }
 
-// countFree notes in each box the free devices in it. It is done once for a state.
+// countFree notes in each box the free devices in it. It is done once for a state and a layout.
 export function countFree(layout, state) {
   const upTo = [0];
   for (const h of state.hosts) upTo.push(upTo.at(-1) + (h.closed ? 0 : h.gpus.filter((g) => g === free).length));
@@ -139,6 +157,7 @@ function paintStrip(view, index, rect) {
     if (!small && (run.gang >= 0 || run.planned)) letterOn(view, run, x + (run.first + run.count / 2) * one, y + height / 2, run.count * one, height);
   }
   if (host.closed) hatch(c, theme.closed, x, y, width, height);
+  if (view.selectedIndex >= 0 && host.gpus.includes(view.selectedIndex)) outline(c, theme.text, x - 0.5, y - 0.5, width + 1, height + 1, 1.5);
 }
 
 function paintWhole(view, index, rect) {
