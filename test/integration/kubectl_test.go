@@ -144,6 +144,10 @@ func TestKubectlTuttiOnWrongInput(t *testing.T) {
 		{[]string{"top", "--level", "row"}, "the levels that nodes of this cluster carry are"},
 		{[]string{"replay", "main_test.go"}, "this is no snapshot"},
 		{[]string{"top", "-o", "xml"}, "want json or yaml"},
+		{[]string{"ui", "--address", "here"}, "want an IP address"},
+		{[]string{"ui", "--address", "0.0.0.0"}, "is not a loopback address: name with --accept-host"},
+		{[]string{"ui", "--snapshot", "main_test.go"}, "this is no snapshot"},
+		{[]string{"ui", "-f", "/no/such/file"}, "no such file"},
 	} {
 		_, stderr, err := s.kubectl(tc.args...)
 		if err == nil || !strings.Contains(stderr, tc.want) {
