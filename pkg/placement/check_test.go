@@ -40,9 +40,7 @@ func check(t *testing.T, p Problem) Decision {
 	}
 	if !fits {
 		checkWider(t, p, d, minimum)
-		if p.Constraint.SliceSize <= 1 {
-			checkRejections(t, p, d, minimum)
-		}
+		checkRejections(t, p, d, minimum)
 		return d
 	}
 	checkQuality(t, p, d, full)
@@ -316,29 +314,86 @@ func domainsUsed(p Problem, d Decision, level int) int {
 	return len(seen)
 }
 
-// checkRejections checks that what a domain is said to have room for fits, that
-// it is not everything, and that the nearest comes first.
+// checkRejections checks that what a domain is said to have room for is what it has
+// room for and no more, that it is not everything, and that the nearest comes first.
 func checkRejections(t *testing.T, p Problem, d Decision, minimum []int) {
 	t.Helper()
 	if got, want := len(d.Rejections), min(len(twinCandidates(p, p.Constraint.Required)), maxRejections); got != want {
 		t.Errorf("%d rejections for %d domains", got, want)
 	}
+	if d.Roughly {
+		t.Error("not certain on a small problem")
+	}
 	before := 0
 	for i, rj := range d.Rejections {
-		missing := 0
-		for r := range minimum {
-			missing += minimum[r] - rj.Room[r]
-		}
-		dom := p.Tree.Domain(rj.Domain)
-		if missing <= 0 || len(rj.Shortages) == 0 {
-			t.Errorf("domain %d is rejected, but nothing is missing", rj.Domain)
-		}
+		missing := checkRoom(t, p, d, rj, minimum, i == 0)
 		if missing < before {
 			t.Errorf("domain %d is nearer to fitting than the one before", rj.Domain)
 		}
-		if i == 0 && !twinFits(p, rj.Room, twinHosts(dom.First, dom.Last)) {
-			t.Errorf("domain %d does not have the room it is said to have: %v", rj.Domain, rj.Room)
-		}
 		before = missing
 	}
+	for _, rj := range d.Levels {
+		checkRoom(t, p, d, rj, minimum, true)
+	}
+	checkNearest(t, p, d, minimum)
+}
+
+// checkRoom checks what is said of one domain, for the kinds of hosts that are named.
+// Hosts of domains that are not the nearest may not have been asked for.
+func checkRoom(t *testing.T, p Problem, d Decision, rj Rejection, minimum []int, asked bool) (missing int) {
+	t.Helper()
+	p.Roles = slices.Clone(p.Roles)
+	known := true // of which kind is spoken
+	for r := range p.Roles {
+		if p.Roles[r].Uniform && d.Kinds[r] != "" {
+			p.Roles[r].Kind = d.Kinds[r]
+		} else if p.Roles[r].Uniform && slices.Contains(p.Kinds, "") {
+			known = false
+		}
+	}
+	missing = podsIn(minimum) - podsIn(rj.Room)
+	if missing <= 0 || len(rj.Shortages) == 0 || rj.AtLeast {
+		t.Errorf("domain %d is rejected, but nothing is missing, or not certain: %+v", rj.Domain, rj)
+	}
+	dom := p.Tree.Domain(rj.Domain)
+	hosts := twinHosts(dom.First, dom.Last)
+	if most := twinMost(p, minimum, hosts); known && (podsIn(rj.Room) < most || asked && podsIn(rj.Room) > most) {
+		t.Errorf("domain %d has room for %d pods, not for %v", rj.Domain, most, rj.Room)
+	}
+	if !asked {
+		for r := range p.Roles {
+			p.Roles[r].Eligible = nil
+		}
+	}
+	if !twinFits(p, rj.Room, hosts) {
+		t.Errorf("domain %d does not have the room it is said to have: %v", rj.Domain, rj.Room)
+	}
+	return missing
+}
+
+// checkNearest checks that no domain has room for more, on hosts of whatever kind, and
+// what is said of the time when no other pod runs.
+func checkNearest(t *testing.T, p Problem, d Decision, minimum []int) {
+	t.Helper()
+	if len(d.Rejections) == 0 {
+		return
+	}
+	for _, hosts := range twinCandidates(p, p.Constraint.Required) {
+		if most := twinMost(p, minimum, hosts); most > podsIn(d.Rejections[0].Room) {
+			t.Errorf("domain %d with room for %v is the nearest, but hosts %v have room for %d", d.Rejections[0].Domain, d.Rejections[0].Room, hosts, most)
+		}
+	}
+	for r, kind := range d.Kinds {
+		dom := p.Tree.Domain(d.Rejections[0].Domain)
+		if kind != "" && p.Roles[r].Kind == "" && !slices.Contains(p.Kinds[dom.First:dom.Last], kind) {
+			t.Errorf("domain %d is spoken of as having kind %q", dom.ID, kind)
+		}
+	}
+}
+
+func podsIn(pods []int) (n int) {
+	for _, p := range pods {
+		n += p
+	}
+	return n
 }

@@ -34,6 +34,8 @@ type Decision struct {
 	Kinds []string // [role]
 	// Exclusions counts the hosts that were asked for and not eligible, by reason.
 	Exclusions []Exclusion
+	// Roughly is set when other domains of a level might be nearer than those told of.
+	Roughly bool
 	// Bounded is set when the search stopped at its limit somewhere. Then "does
 	// not fit" means "not found", and a narrower domain may have been missed.
 	Bounded bool
@@ -42,7 +44,8 @@ type Decision struct {
 // Rejection is one domain that does not take the gang.
 type Rejection struct {
 	Domain    int
-	Room      []int // [role] how many of the minimum it takes, all roles at once
+	Room      []int // [role] how many of the minimum it takes: the most pods, all roles at once
+	AtLeast   bool  // the search for more stopped at its limit
 	Shortages []Shortage
 }
 
@@ -54,7 +57,8 @@ type Shortage struct {
 	Resource string
 	// Amount of Resource that these pods are short of.
 	Amount int64
-	// Unusable is how much of it is free on eligible hosts where no such pod fits.
+	// Unusable is how much of it is free on eligible hosts where no such pod, or slice
+	// of them, fits.
 	Unusable int64
 	// Links says why hosts that have what a pod asks for do not take it, if their
 	// GPUs' links are lacking.

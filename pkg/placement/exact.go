@@ -47,7 +47,7 @@ func (pl *plan) solve(need []int64, among span, steps *int) (f fill, decided boo
 		last = s.extend(last, s.stairs[i])
 		rows = append(rows, last)
 	}
-	return s.trace(rows, len(need)), true
+	return s.trace(rows, len(need), s.states-1, s.need), true
 }
 
 // helps says whether the host takes a pod of any role.
@@ -255,10 +255,10 @@ func (s *sum) allows(state int, st *staircase, option int) bool {
 	return true
 }
 
-// trace walks the finished table back and collects who goes where.
-func (s *sum) trace(rows [][]int32, roles int) fill {
+// trace walks the table back from a state of its last row, with so many pods of the
+// largest role, and collects who goes where.
+func (s *sum) trace(rows [][]int32, roles, state int, want int32) fill {
 	f := make(fill, roles)
-	state, want := s.states-1, s.need
 	for i := len(rows) - 2; i >= 0; i-- {
 		last, st := rows[i], s.stairs[i]
 		for o, opt := range st.options {

@@ -36,8 +36,12 @@ func (d Decision) Explain(p Problem) string {
 		fmt.Fprintf(&b, "%s, where other pods of the gang run, does not take %s: it has room for %s",
 			p.Tree.Describe(d.Rejections[0].Domain), all, d.room(p))
 	default:
-		fmt.Fprintf(&b, "no %s takes %s: best is %s, which has room for %s",
-			level, all, p.Tree.Describe(d.Rejections[0].Domain), d.room(p))
+		best := "best"
+		if d.Roughly {
+			best = "best found"
+		}
+		fmt.Fprintf(&b, "no %s takes %s: %s is %s, which has room for %s",
+			level, all, best, p.Tree.Describe(d.Rejections[0].Domain), d.room(p))
 	}
 	b.WriteString(d.everEmpty(p))
 	if p.Constraint.SliceSize > 1 {
@@ -176,6 +180,9 @@ func (rj Rejection) room(p Problem, told bool) string {
 	if others > 0 {
 		parts = append(parts, fmt.Sprintf("%d of %d in %s", room, all, count(others, "other role")))
 	}
+	if rj.AtLeast {
+		return "at least " + listed(parts)
+	}
 	return listed(parts)
 }
 
@@ -194,7 +201,11 @@ func (s Shortage) reason(p Problem, told bool) string {
 	if s.Resource != "" {
 		part := s.Resource + " short by " + amount(s.Resource, s.Amount)
 		if s.Unusable > 0 {
-			part += fmt.Sprintf(", beside %s free where no such pod fits", amount(s.Resource, s.Unusable))
+			what := "pod"
+			if p.Constraint.SliceSize > 1 {
+				what = "slice"
+			}
+			part += fmt.Sprintf(", beside %s free where no such %s fits", amount(s.Resource, s.Unusable), what)
 		}
 		parts = append(parts, part)
 	}

@@ -57,11 +57,11 @@ func (c *Planner) isOfKind(host, kind int) bool {
 
 // choices lists what kinds the roles may be planned with, and says whether that
 // is all. A kind with too few slots for a role's minimum is none of them, unless
-// there is no other.
-func (c *Planner) choices(p *Problem) (list [][]int, all bool) {
+// there is no other, or what is asked is how much there is room for.
+func (c *Planner) choices(p *Problem, small bool) (list [][]int, all bool) {
 	list, all = [][]int{nil}, true
 	for r := range p.Roles {
-		kinds, sibling := c.kindsFor(p, &p.Roles[r]), siblingOf(p.Roles[:r], &p.Roles[r])
+		kinds, sibling := c.kindsFor(p, &p.Roles[r], small), siblingOf(p.Roles[:r], &p.Roles[r])
 		var longer [][]int
 		for _, choice := range list {
 			if sibling >= 0 {
@@ -87,7 +87,7 @@ func siblingOf(roles []Role, role *Role) int {
 	})
 }
 
-func (c *Planner) kindsFor(p *Problem, role *Role) []int {
+func (c *Planner) kindsFor(p *Problem, role *Role, small bool) []int {
 	switch {
 	case !role.Uniform:
 		return []int{anyKind}
@@ -109,6 +109,9 @@ func (c *Planner) kindsFor(p *Problem, role *Role) []int {
 		return []int{anyKind}
 	}
 	slices.SortFunc(present, func(a, b int) int { return cmp.Compare(c.kindNames[a], c.kindNames[b]) })
+	if small {
+		return present
+	}
 	var enough []int
 	largest, most := anyKind, int64(-1)
 	for _, kind := range present {
@@ -147,11 +150,32 @@ func (s *shape) slots() int64 {
 
 // betterChoice compares decisions made with different kinds: placements by what
 // they are worth, refusals by what is missing.
-func betterChoice(a, b Decision, worthA, worthB objective) bool {
-	if a.Hosts == nil || b.Hosts == nil {
-		return a.Hosts != nil || b.Hosts == nil && len(a.Rejections) > 0 && a.Rejections[0].missing() < b.Rejections[0].missing()
+func (c *Planner) betterChoice(a, b Decision, worthA, worthB objective) bool {
+	switch {
+	case a.Hosts != nil && b.Hosts != nil:
+		return slices.Compare(worthA, worthB) < 0
+	case a.Hosts != nil || b.Hosts != nil:
+		return a.Hosts != nil
+	case len(a.Rejections) == 0 || len(b.Rejections) == 0:
+		return false
 	}
-	return slices.Compare(worthA, worthB) < 0
+	return cmp.Or(cmp.Compare(a.Rejections[0].missing(), b.Rejections[0].missing()), cmp.Compare(c.absent(a), c.absent(b))) < 0
+}
+
+// absent is of how many roles the nearest domain has no host of the kind that they
+// were planned with: not to be told where another one would do.
+func (c *Planner) absent(d Decision) int {
+	n, domain := 0, c.tree.Domain(d.Rejections[0].Domain)
+	for _, name := range d.Kinds {
+		here := name == ""
+		for h := domain.First; h < domain.Last && !here; h++ {
+			here = c.KindOf(h) == name
+		}
+		if !here {
+			n++
+		}
+	}
+	return n
 }
 
 // narrowerOf is the domain of the narrower level; nil is wider than any.

@@ -81,7 +81,10 @@ func (d Decision) everEmpty(p Problem) string {
 		return "; without other pods " + p.Tree.Describe(d.Empty.Domain) + " would take it"
 	}
 	now, then := d.Rejections[0], d.Empty.Rejections[0]
-	if now.Domain == then.Domain && slices.Equal(now.Room, then.Room) {
+	if then.AtLeast || d.Empty.Roughly {
+		return ""
+	}
+	if now.Domain == then.Domain && now.missing() == then.missing() {
 		return ", and no more if it were empty"
 	}
 	return "; without any other pods " + p.Tree.Describe(then.Domain) + " would still only have room for " + d.Empty.room(p)

@@ -107,6 +107,7 @@ func (pl *plan) decide() Decision {
 	if !ok {
 		d.Wider = pl.wider(minimum) // who refuses elsewhere is no reason here
 		d.Levels = pl.rejectWider(minimum, d.Wider)
+		d.Roughly = pl.roughly
 	}
 	for r, kind := range pl.kinds {
 		name := ""

@@ -165,11 +165,31 @@ func (c *Planner) plan(p Problem, aim aim, steps *int) Decision {
 	if !c.remembers {
 		defer c.marks.clear()
 	}
-	choices, all := c.choices(&p)
-	var best Decision
+	choices, all := c.choices(&p, false)
+	best, bounded := c.planWith(choices, p, aim, steps)
+	best.Bounded = bounded || !all
+	if best.Hosts == nil && aim > feasible && c.kinds != nil {
+		first := len(choices)
+		if choices, all := c.choices(&p, true); len(choices) > first {
+			wider := best.Wider
+			bounded := best.Bounded
+			best, _ = c.planWith(choices, p, aim, steps)
+			best.Wider, best.Bounded, best.Roughly = narrowerOf(wider, best.Wider), bounded, best.Roughly || !all
+		}
+	}
+	if best.Hosts == nil {
+		best.Levels = slices.DeleteFunc(best.Levels, func(rj Rejection) bool {
+			return best.Wider != nil && c.tree.Domain(rj.Domain).Level <= best.Wider.Level
+		})
+	}
+	return best
+}
+
+// planWith takes the best of the choices of kinds.
+func (c *Planner) planWith(choices [][]int, p Problem, aim aim, steps *int) (best Decision, bounded bool) {
 	var worth objective
-	bounded := !all
 	var wider *topology.Domain
+	roughly := false
 	for i, kinds := range choices {
 		share := *steps / (len(choices) - i)
 		pl := newPlan(c, &p, kinds, limitsOf(share))
@@ -181,20 +201,16 @@ func (c *Planner) plan(p Problem, aim aim, steps *int) Decision {
 		}
 		pl.release()
 		*steps -= share - max(0, pl.limits.steps)
-		bounded = bounded || d.Bounded
+		bounded, roughly = bounded || d.Bounded, roughly || d.Roughly
 		wider = narrowerOf(wider, d.Wider)
-		if i == 0 || betterChoice(d, best, o, worth) {
+		if i == 0 || c.betterChoice(d, best, o, worth) {
 			best, worth = d, o
 		}
 	}
-	best.Bounded = bounded
 	if best.Hosts == nil {
-		best.Wider = wider
-		best.Levels = slices.DeleteFunc(best.Levels, func(rj Rejection) bool {
-			return wider != nil && c.tree.Domain(rj.Domain).Level <= wider.Level
-		})
+		best.Wider, best.Roughly = wider, roughly
 	}
-	return best
+	return best, bounded
 }
 
 // totalOf is how much of a resource is free in a domain. O(hosts) once.

@@ -33,12 +33,17 @@ func (pl *plan) reject(minimum []int64, level, most int) []Rejection {
 	}
 	// A domain's sums say at least how many pods it is short of.
 	for i, o := range open {
-		if i == maxLookedInto || len(list) >= most && cmp.Or(
+		if len(list) >= most && cmp.Or(
 			cmp.Compare(int64(list[most-1].missing()), o.missing), cmp.Compare(list[most-1].Domain, domains[o.domain].ID)) < 0 {
+			break
+		}
+		if i == maxLookedInto {
+			pl.roughly = pl.roughly || o.missing < int64(list[0].missing())
 			break
 		}
 		add(pl.rejection(level, o.domain, minimum, false))
 	}
+	pl.roughly = pl.roughly || slices.ContainsFunc(list, func(rj Rejection) bool { return rj.AtLeast })
 	if !slices.ContainsFunc(pl.p.Roles, func(r Role) bool { return r.Eligible != nil }) {
 		return list[:min(len(list), most)]
 	}
@@ -98,13 +103,8 @@ func (rj Rejection) missing() int {
 func (pl *plan) rejection(level, k int, minimum []int64, ask bool) Rejection {
 	t := pl.tierOf[level]
 	rj := Rejection{Domain: pl.p.Tree.Domains(level)[k].ID, Room: make([]int, len(minimum))}
-	short, _ := pl.room.quickly(minimum, pl.hostsOf(t, []int{k}), nil, ask)
-	if pl.sliced(t) {
-		parts := pl.within(t, []int{k}, pl.tierOf[pl.p.Constraint.SliceLevel])
-		if _, missing := pl.splitQuickly(minimum, parts); missing != nil {
-			short = missing
-		}
-	}
+	short, certain := pl.most(minimum, t, k, ask)
+	rj.AtLeast = !certain
 	for r, n := range minimum {
 		rj.Room[r] = int(n - short[r])
 		if short[r] > 0 {

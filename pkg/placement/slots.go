@@ -38,6 +38,7 @@ type plan struct {
 	room    room
 	limits  limits
 	bounded bool // they were too narrow
+	roughly bool // and what a refusal tells is not certain to be the nearest
 	aim     aim
 }
 

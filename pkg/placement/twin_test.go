@@ -184,6 +184,25 @@ func twinLevel(p Problem, want []int, from int) (int, bool) {
 	return 0, false
 }
 
+// twinMost is how many of the wanted pods the hosts hold, of all roles together.
+func twinMost(p Problem, want []int, hosts []int) int {
+	most := 0
+	var try func(r int, part []int)
+	try = func(r int, part []int) {
+		if r < len(want) {
+			for n := range want[r] + 1 {
+				try(r+1, append(part, n))
+			}
+			return
+		}
+		if n := podsIn(part); n > most && twinFits(p, part, hosts) {
+			most = n
+		}
+	}
+	try(0, nil)
+	return most
+}
+
 // twinFewest is the least number of the level's domains, all within one domain
 // of the outer level, that together hold the wanted pods.
 func twinFewest(p Problem, want []int, outer, level int) int {
