@@ -13,7 +13,7 @@ import (
 
 // Limits of it, of one plan: where they are reached, more might fit.
 const (
-	maxMostSteps  = 1 << 21 // of the exact packing
+	maxMostSteps  = 1 << 20 // of the exact packing
 	maxMostSplits = 1 << 8  // ways to leave pods of sliced roles out
 )
 

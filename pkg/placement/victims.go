@@ -279,9 +279,9 @@ func (s *victimSearch) spare(set []int) []int {
 	steps := maxSteps / maxVictimDomains / len(set)
 	for before := len(set) + 1; len(set) < before; {
 		before = len(set)
-		for i := len(set) - 1; i >= 0 && len(set) > 1; i-- {
+		for i := len(set) - 1; i >= 0; i-- {
 			v := set[i]
-			if s.put(v, false); s.isUnused(v, s.lastTakes()) || s.work > 0 && s.enough(steps) {
+			if s.put(v, false); s.isUnused(v, s.lastTakes()) || len(set) > 1 && s.work > 0 && s.enough(steps) {
 				set = slices.Delete(set, i, i+1)
 			} else {
 				s.put(v, true)
@@ -296,7 +296,7 @@ func (s *victimSearch) spare(set []int) []int {
 
 // spareUnused drops from the set whoever the minimum of a placement does not need.
 func (s *victimSearch) spareUnused(set []int, takes map[int][]int64) []int {
-	for i := len(set) - 1; i >= 0 && len(set) > 1; i-- {
+	for i := len(set) - 1; i >= 0; i-- {
 		if s.put(set[i], false); s.isUnused(set[i], takes) {
 			set = slices.Delete(set, i, i+1)
 		} else {
