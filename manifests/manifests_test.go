@@ -6,6 +6,7 @@ package manifests_test
 import (
 	"encoding/json"
 	"path"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -66,6 +67,45 @@ func TestPodGroupsKeepConditions(t *testing.T) {
 }
 
 // crds by object name.
+// TestBoundsHaveTheFormatOfTheirField: the API server writes a bound in its shortest form and reads it
+// as an integer of the field's format. Where it cannot, it refuses every object that has the field.
+func TestBoundsHaveTheFormatOfTheirField(t *testing.T) {
+	bits := map[string]int{"int32": 32, "int64": 64}
+	found := 0
+	var walk func(path string, s *apiextensionsv1.JSONSchemaProps)
+	walk = func(path string, s *apiextensionsv1.JSONSchemaProps) {
+		if s == nil {
+			return
+		}
+		for _, bound := range []*float64{s.Minimum, s.Maximum} {
+			if bound == nil || bits[s.Format] == 0 {
+				continue
+			}
+			found++
+			if _, err := strconv.ParseInt(strconv.FormatFloat(*bound, 'f', -1, 64), 10, bits[s.Format]); err != nil {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
+		for name, child := range s.Properties {
+			walk(path+"."+name, &child)
+		}
+		if s.Items != nil {
+			walk(path+"[]", s.Items.Schema)
+		}
+		if s.AdditionalProperties != nil {
+			walk(path+"{}", s.AdditionalProperties.Schema)
+		}
+	}
+	for name, crd := range crds(t) {
+		for _, v := range crd.Spec.Versions {
+			walk(name+"/"+v.Name, v.Schema.OpenAPIV3Schema)
+		}
+	}
+	if found == 0 {
+		t.Error("there are no bounds")
+	}
+}
+
 func crds(t *testing.T) map[string]*apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	files, err := manifests.CRDs.ReadDir("crds")

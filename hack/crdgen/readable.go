@@ -32,7 +32,8 @@ func keepReadable(s *schema) {
 	case "int32":
 		bound(s, math.MinInt32, math.MaxInt32)
 	case "int64":
-		bound(s, math.MinInt64, math.Nextafter(math.MaxInt64, 0)) // MaxInt64 is none of float64's
+		// The API server refuses every object where the shortest decimal of a bound is beyond 64 bits.
+		bound(s, math.Nextafter(math.MinInt64, 0), math.Nextafter(math.MaxInt64, 0))
 	}
 	for name, child := range s.Properties {
 		keepReadable(&child)
