@@ -133,7 +133,8 @@ func (w *PodStatusWriter) settle(ctx context.Context, key types.NamespacedName) 
 	}
 }
 
-// refusalClient hands the PodStatusWriter what it is to send.
+// refusalClient hands the PodStatusWriter what it is to send, and knows what came of
+// a binding (binding.go).
 type refusalClient struct {
 	typedcorev1.PodInterface
 	namespace string
@@ -147,13 +148,6 @@ func (c *refusalClient) Patch(ctx context.Context, name string, kind types.Patch
 	}
 	c.writer.put(types.NamespacedName{Namespace: c.namespace, Name: name}, patch{kind, data})
 	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: name}}, nil
-}
-
-// Bind implements typedcorev1.PodInterface: a refusal that came after it would
-// unsay it.
-func (c *refusalClient) Bind(ctx context.Context, binding *v1.Binding, opts metav1.CreateOptions) error {
-	c.writer.settle(ctx, types.NamespacedName{Namespace: c.namespace, Name: binding.Name})
-	return c.PodInterface.Bind(ctx, binding, opts)
 }
 
 // tellsRefusal tells whether a status patch changes the condition PodScheduled
