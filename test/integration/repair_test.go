@@ -6,11 +6,13 @@ package integration
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -23,7 +25,8 @@ import (
 // TestGangIsCompletedWhenABindingFails: an API server that refuses some of a
 // gang's bindings, or loses its answers, or a whole process that dies, leaves a
 // part bound. The rest follows into the same rack as soon as it can, before a
-// rival that waits for the same nodes, and the verdict ends with the truth.
+// rival that waits for the same nodes, and the verdict ends with the truth. If it
+// never can, the part goes.
 func TestGangIsCompletedWhenABindingFails(t *testing.T) {
 	plane, err := controlplane.Start(t.Context(), controlplane.Options{Dir: t.TempDir()})
 	must(t, err)
@@ -81,6 +84,25 @@ func TestGangIsCompletedWhenABindingFails(t *testing.T) {
 			}
 		})
 	}
+
+	t.Run("one is refused for ever", func(t *testing.T) {
+		s := newScene(t, plane)
+		faults.Store(&bindingFaults{namespace: s.namespace, gang: "train", pods: 1, times: math.MaxInt, fault: internal, failed: map[string]int{}})
+		s.run([]step{{name: "a gang is torn", do: s.create(ofClass("", job("train", workers(size, 8)))), check: s.partly("train", size-1, 1)}})
+		must(t, plane.Eventually(t.Context(), 2*time.Minute, func(context.Context) error {
+			if n := s.evicted("train"); n < size-1 {
+				return fmt.Errorf("%d pods have given up their nodes, want all %d", n, size-1)
+			}
+			return nil
+		}))
+		s.run([]step{
+			{name: "it was told why", check: s.event("train", "FailedScheduling", "gives up its nodes and is placed anew, whole")},
+			{name: "the API server is well again", do: func(context.Context) error {
+				faults.Store(&bindingFaults{})
+				return nil
+			}, check: all(s.bound("train", size), s.condition("train", metav1.ConditionTrue, tuttiapi.GangPlacedReason))},
+		})
+	})
 }
 
 // schedulerProxy is the kubeconfig of a proxy for the scheduler.

@@ -106,7 +106,8 @@ type gated struct {
 	waits   time.Time
 	timeout time.Duration
 	// placed is when the gang was last placed: its bindings may still fail.
-	placed time.Time
+	placed   time.Time
+	failures failures
 }
 
 func newGate(handle fwk.Handle, profile string, report *reporter) *gate {
@@ -154,7 +155,7 @@ func (g *gate) takenUp(key types.NamespacedName) {
 	defer g.mu.Unlock()
 	gang := g.gang(key)
 	if !gang.placed.IsZero() && g.clock.Since(gang.placed) > calm {
-		gang.attempts = 0
+		gang.attempts, gang.failures = 0, failures{}
 	}
 	g.close(key, gang)
 	gang.due, gang.checks, gang.placed = time.Time{}, 0, time.Time{}
@@ -233,6 +234,7 @@ func (g *gate) failed(key types.NamespacedName) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if gang, ok := g.gangs[key]; ok {
+		gang.failures.add(g.clock.Now())
 		g.lookAfter(key, gang, gang.retryAfter(lastRetry))
 	}
 }

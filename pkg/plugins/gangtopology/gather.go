@@ -37,6 +37,7 @@ type gathered struct {
 	// placed to reach the group's minimum, quotas of which replica types.
 	running, wanted int
 	quotas          []quota
+	on              []*v1.Pod // those members
 }
 
 func (p *Plugin) gather(ctx context.Context, info fwk.PodGroupInfo, nodes []fwk.NodeInfo) (gathered, error) {
@@ -73,7 +74,7 @@ func (p *Plugin) gather(ctx context.Context, info fwk.PodGroupInfo, nodes []fwk.
 		return g, fmt.Errorf("reading the state of pod group %s: %w", g.key, err)
 	}
 	running := live(state.ScheduledPods())
-	g.running = len(running)
+	g.running, g.on = len(running), running
 	g.wanted = max(0, quorumOf(g.group)-g.running)
 	g.roles = clusterview.BesideRunning(g.roles, running, g.hosts.Tree, constraint.SliceSize, constraint.SliceLevel)
 	g.planner = p.builder.Planner(g.hosts, g.roles)

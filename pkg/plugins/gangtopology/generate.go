@@ -62,6 +62,10 @@ func (p *Plugin) GeneratePlacements(ctx context.Context, state fwk.PodGroupCycle
 		// A race with the last member's event: the gate wakes the gang again.
 		return nil, g.unschedulable(fmt.Sprintf("%d of the gang's pods are not queued yet", short))
 	}
+	if why := p.release(g); why != "" {
+		p.meter.attempted(outcomeReleased)
+		return nil, p.refuse(g, why)
+	}
 	if torn, ok := p.torn(g); ok {
 		p.meter.attempted(outcomeTorn)
 		return nil, g.unschedulable(fmt.Sprintf("waiting until gang %s, of which a part runs, is completed", torn))

@@ -55,7 +55,7 @@ var (
 
 	evictedPods = metrics.NewCounterVec(&metrics.CounterOpts{
 		Name:           "tutti_evicted_pods_total",
-		Help:           "Pods that the scheduler decided to evict, by who needed the room (gang, pod) and what they were (gang, spare, pod).",
+		Help:           "Pods that the scheduler decided to evict, by who needed the room (gang, pod, or release: nobody, the gang cannot be bound whole) and what they were (gang, spare, pod).",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"preemptor", "victim"})
 
@@ -88,11 +88,12 @@ const (
 	outcomeNotQueued  outcome = "not_queued_yet"
 	outcomeAborted    outcome = "aborted_before_binding"
 	outcomeUnbound    outcome = "binding_failed"
+	outcomeReleased   outcome = "released"
 )
 
 var outcomes = []outcome{
 	outcomePlaced, outcomeNoRoom, outcomePreempting, outcomeNoExtras, outcomeInvalid, outcomeTogether,
-	outcomeTorn, outcomeNotQueued, outcomeAborted, outcomeUnbound,
+	outcomeTorn, outcomeNotQueued, outcomeAborted, outcomeUnbound, outcomeReleased,
 }
 
 // sizeClasses of a gang, by the most pods that each takes.
