@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	corev1listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/record"
@@ -36,10 +37,15 @@ const (
 	// preemptor waits firstEvictRetry, then twice that, up to lastEvictRetry.
 	firstEvictRetry = 500 * time.Millisecond
 	lastEvictRetry  = 30 * time.Second
+	// promiseRoom bounds how long the first victim stays until the API has that
+	// its room is kept for the preemptor.
+	promiseRoom  = 5 * time.Second
+	promiseCheck = 5 * time.Millisecond
 )
 
 // evictor deletes victims, in two steps: all of them are marked with the
-// condition that says why, and only then does the first one go. So a gang of
+// condition that says why, and only then does the first one go. Before that the
+// preemptor's pods name their room in the API, or a successor could give it away. So a gang of
 // which a part is gone says on every pod that is left that it has to go too, and
 // whoever finds that finishes it (remains.go), also when this process has died.
 // Beyond these marks no decision is remembered: the next cycle of the preemptor
@@ -65,6 +71,8 @@ type order struct {
 	victims   []*v1.Pod
 	wake      func()
 	until     time.Time
+	// nodes are those of the room that is kept for the pods.
+	nodes map[types.UID]string
 	// why is said on the victims, and their event's reason is what.
 	why, what string
 
@@ -135,9 +143,9 @@ func (e *evictor) carryOut(o *order) {
 		e.close(o)
 		return
 	}
-	wait := e.failed(o.uid)
-	logger.Error(err, "Some pods could not be evicted; deciding anew", "after", wait)
-	time.Sleep(wait)
+	pause := e.failed(o.uid)
+	logger.Error(err, "Some pods could not be evicted; deciding anew", "after", pause)
+	time.Sleep(pause)
 	e.close(o)
 	o.wake()
 }
@@ -151,6 +159,7 @@ func (e *evictor) request(o *order, logger klog.Logger) error {
 	if !e.wanted(o) {
 		return errNotWanted
 	}
+	e.awaitRoom(ctx, o)
 	logger.V(2).Info("Evicting pods", "victims", klog.KObjSlice(o.victims))
 	if err := e.each(o, func(pod *v1.Pod) error { return e.mark(ctx, o, pod, v1.ConditionTrue) }); err != nil {
 		return err
@@ -160,6 +169,24 @@ func (e *evictor) request(o *order, logger klog.Logger) error {
 		return errNotWanted
 	}
 	return e.each(o, func(pod *v1.Pod) error { return e.remove(ctx, o, pod) })
+}
+
+// awaitRoom returns when the preemptor's pods say which room is kept for them; the
+// engine writes that after its cycle.
+func (e *evictor) awaitRoom(ctx context.Context, o *order) {
+	_ = wait.PollUntilContextTimeout(ctx, promiseCheck, promiseRoom, true, func(context.Context) (bool, error) {
+		for _, pod := range o.pods {
+			node, kept := o.nodes[pod.UID]
+			if !kept {
+				continue
+			}
+			current, err := e.pods.Pods(pod.Namespace).Get(pod.Name)
+			if err == nil && current.UID == pod.UID && current.Status.NominatedNodeName != node {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
 }
 
 // each does something with every victim, some at a time, also after an error: what

@@ -179,6 +179,28 @@ func TestMarksAreTakenBackWhenThePreemptorGoes(t *testing.T) {
 	}
 }
 
+// TestNobodyGoesBeforeTheRoomIsPromised in the API, where a successor finds it.
+func TestNobodyGoesBeforeTheRoomIsPromised(t *testing.T) {
+	preemptor, victims := podNamed("preemptor"), boundPods(2)
+	s := newEvictScene(t, append(slices.Clone(victims), preemptor)...)
+	o := orderFor(preemptor, victims)
+	o.nodes = map[types.UID]string{preemptor.UID: "n"}
+	done := make(chan error)
+	go func() { done <- s.request(o, klog.Background()) }()
+	time.Sleep(20 * promiseCheck)
+	s.mu.Lock()
+	if len(s.asked) > 0 {
+		t.Errorf("%v before the room is promised", s.asked)
+	}
+	s.mu.Unlock()
+	promised := preemptor.DeepCopy()
+	promised.Status.NominatedNodeName = "n"
+	s.set(t, promised)
+	if err := <-done; err != nil || s.count("delete") != len(victims) {
+		t.Errorf("%v, %d victims went, want all", err, s.count("delete"))
+	}
+}
+
 // TestOrderIsNotBegunTwice while it is under way, and more slowly after each failure.
 func TestOrderIsNotBegunTwice(t *testing.T) {
 	preemptor, victims := podNamed("preemptor"), boundPods(2)

@@ -246,9 +246,11 @@ func (p *Plugin) commit(c contest, eviction clusterview.Eviction, chosen []int, 
 			}
 		}
 	}
+	nodes := map[types.UID]string{}
 	for _, pod := range c.pods {
 		if pin, ok := pins[pod.UID]; ok {
 			p.rooms.keep(pod, pin.node, until)
+			nodes[pod.UID] = pin.node
 		}
 	}
 	if len(chosen) == 0 {
@@ -259,7 +261,7 @@ func (p *Plugin) commit(c contest, eviction clusterview.Eviction, chosen []int, 
 	if violated := eviction.Violated(chosen); len(violated) > 0 {
 		m.message += "; this goes beyond disruption budget " + strings.Join(violated, ", ") + ", there is no other way"
 	}
-	p.evictor.evict(order{preemptor: c.what, uid: c.uid, priority: c.priority, pods: c.pods, units: m.units, victims: victims, wake: c.wake, until: until})
+	p.evictor.evict(order{preemptor: c.what, uid: c.uid, priority: c.priority, pods: c.pods, units: m.units, victims: victims, nodes: nodes, wake: c.wake, until: until})
 	return m
 }
 
