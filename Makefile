@@ -123,7 +123,7 @@ test-driver: ## Test what asks the NVIDIA driver, with a mock of its binding and
 
 .PHONY: test-integration
 test-integration: tools build ## Run the integration tests on a real control plane.
-	go test -count=1 -p 1 -timeout 20m $$(go list ./test/... | grep -v -e /test/examples -e '/test/e2e$$' -e '/test/gangfaults$$')
+	go test -count=1 -p 1 -timeout 20m $$(go list ./test/... | grep -v -e /test/examples -e '/test/e2e$$')
 
 .PHONY: test-examples
 test-examples: .test/tensorflow/.done ## Run the training programs as plain processes, and kill some of them.

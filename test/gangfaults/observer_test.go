@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -45,6 +46,12 @@ type observer struct {
 type eviction struct {
 	victim string
 	at     time.Time
+}
+
+// gangOf is the gang that a pod is named after.
+func gangOf(pod string) string {
+	gang, _, _ := strings.Cut(pod, "-")
+	return gang
 }
 
 func observe(ctx context.Context, client kubernetes.Interface, namespace string) (*observer, error) {
@@ -158,6 +165,19 @@ func (o *observer) evictions() int {
 	return n
 }
 
+// caughtUp tells whether all of these pods have been seen as they are: a watch may
+// lag behind a list.
+func (o *observer) caughtUp(pods []corev1.Pod) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := range pods {
+		if seen := o.pods[pods[i].UID]; seen == nil || seen.Spec.NodeName != pods[i].Spec.NodeName {
+			return fmt.Errorf("the observer has not seen pod %s as it is", pods[i].Name)
+		}
+	}
+	return nil
+}
+
 // verdict is the rules that were broken in a history that has come to rest.
 // In a quiet cluster nothing excuses an eviction in vain or a deletion.
 func (o *observer) verdict(r *run) []string {
@@ -169,7 +189,9 @@ func (o *observer) verdict(r *run) []string {
 	}
 	for gang, victims := range o.evicted {
 		last := victims[len(victims)-1]
-		if !slices.ContainsFunc(o.starts[gang], func(at time.Time) bool { return at.After(last.at) }) {
+		// The gang may start when a part of the victim has gone, and the rest go after it.
+		of := slices.IndexFunc(victims, func(e eviction) bool { return gangOf(e.victim) == gangOf(last.victim) })
+		if !slices.ContainsFunc(o.starts[gang], func(at time.Time) bool { return at.After(victims[of].at) }) {
 			broken = append(broken, fmt.Sprintf("%s was evicted for %s, which did not start", last.victim, gang))
 		}
 	}

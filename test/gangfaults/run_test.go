@@ -97,6 +97,16 @@ func (r *run) live(ctx context.Context, counts *counts) error {
 	if err := r.settles(ctx, counts); err != nil {
 		return err
 	}
+	err = r.until(ctx, func(ctx context.Context) error {
+		pods, err := r.plane.Client.CoreV1().Pods(r.namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		return r.observer.caughtUp(pods.Items)
+	})
+	if err != nil {
+		return err
+	}
 	if broken := r.observer.verdict(r); len(broken) > 0 {
 		return fmt.Errorf("%s", strings.Join(broken, "\n"))
 	}
