@@ -43,8 +43,8 @@ type LegacyTFJobSpec struct {
 // LegacyReplicaSpec describes the replicas of one type in the list shape.
 //
 // +kubebuilder:validation:XValidation:rule="self.tfReplicaType.lowerAscii() != 'master' || self.?replicas.orValue(1) == 1",message="there is exactly one MASTER",fieldPath=".replicas"
-// +kubebuilder:validation:XValidation:rule="!has(self.template) || has(self.template.spec) && self.template.spec.containers.exists(c, c.name == 'tensorflow')",message="one container must be named tensorflow",reason=FieldValueRequired,fieldPath=".template.spec.containers"
-// +kubebuilder:validation:XValidation:rule="!has(self.template) || !has(self.template.spec) || self.template.spec.containers.all(c, has(c.image) && size(c.image) > 0)",message="every container needs an image",reason=FieldValueRequired,fieldPath=".template.spec.containers"
+// +kubebuilder:validation:XValidation:rule="!has(self.template) || has(self.template.spec) && has(self.template.spec.containers) && self.template.spec.containers.exists(c, c.name == 'tensorflow')",message="one container must be named tensorflow",reason=FieldValueRequired,fieldPath=".template.spec.containers"
+// +kubebuilder:validation:XValidation:rule="!has(self.template) || !has(self.template.spec) || !has(self.template.spec.containers) || self.template.spec.containers.all(c, has(c.image) && size(c.image) > 0)",message="every container needs an image",reason=FieldValueRequired,fieldPath=".template.spec.containers"
 type LegacyReplicaSpec struct {
 	// Replicas is how many. Default: 1.
 	// +kubebuilder:validation:Minimum=0

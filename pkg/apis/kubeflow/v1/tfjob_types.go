@@ -112,8 +112,8 @@ const (
 
 // ReplicaSpec describes the replicas of one type.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.template.spec) && self.template.spec.containers.exists(c, c.name == 'tensorflow')",message="one container must be named tensorflow",reason=FieldValueRequired,fieldPath=".template.spec.containers"
-// +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || self.template.spec.containers.all(c, has(c.image) && size(c.image) > 0)",message="every container needs an image",reason=FieldValueRequired,fieldPath=".template.spec.containers"
+// +kubebuilder:validation:XValidation:rule="has(self.template) && has(self.template.spec) && has(self.template.spec.containers) && self.template.spec.containers.exists(c, c.name == 'tensorflow')",message="one container must be named tensorflow",reason=FieldValueRequired,fieldPath=".template.spec.containers"
+// +kubebuilder:validation:XValidation:rule="!has(self.template) || !has(self.template.spec) || !has(self.template.spec.containers) || self.template.spec.containers.all(c, has(c.image) && size(c.image) > 0)",message="every container needs an image",reason=FieldValueRequired,fieldPath=".template.spec.containers"
 type ReplicaSpec struct {
 	// Replicas is how many. Default: 1.
 	// +kubebuilder:validation:Minimum=0
