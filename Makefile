@@ -222,6 +222,10 @@ verify: tools ## Check that generated code, go.mod files and formatting are up t
 	go vet ./...
 	$(MAKE) lint
 
+.PHONY: verify-docs
+verify-docs: tools build ## Run the commands of the documents on the demo's cluster, and compare what they print.
+	go test -count=1 -timeout 10m ./test/docs
+
 .PHONY: lint
 lint: bin/golangci-lint ## Run the linters.
 	bin/golangci-lint run --allow-parallel-runners ./...

@@ -83,14 +83,14 @@ func printOutcome(w io.Writer, o *whatif.Outcome, tree *topology.Tree) {
 	}
 }
 
-// whereIs is the path of the narrowest domain above the node.
+// whereIs is the path of the narrowest domain above the node that labels name.
 func whereIs(tree *topology.Tree, node string) string {
 	host, ok := tree.HostIndex(node)
 	if !ok {
 		return ""
 	}
 	for level := len(tree.Levels()) - 2; level > 0; level-- {
-		if d := tree.Domain(tree.DomainOf(host, level)); d.Name != "" {
+		if d := tree.Domain(tree.DomainOf(host, level)); tree.IsNamed(d.ID) {
 			return tree.Levels()[level] + " " + d.Path
 		}
 	}

@@ -48,7 +48,7 @@ func (s *State) addDomains(tree *topology.Tree) {
 	}
 	for level, shown := range at {
 		for _, d := range tree.Domains(level) {
-			if below := tree.Domain(tree.DomainOf(d.First, level+1)); below.Path != d.Path {
+			if tree.IsNamed(d.ID) {
 				s.Domains = append(s.Domains, Domain{Level: shown, Name: d.Name, First: d.First, Last: d.Last})
 			}
 		}

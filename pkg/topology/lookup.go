@@ -56,6 +56,16 @@ func (t *Tree) Domain(id int) Domain { return t.domains[id] }
 // DomainOf returns the ID of the level's domain that the host is in.
 func (t *Tree) DomainOf(host, level int) int { return int(t.of[level][host]) }
 
+// IsNamed tells whether a host carries the domain's own label: else a narrower domain,
+// or a host, stands in for it.
+func (t *Tree) IsNamed(id int) bool {
+	d := t.domains[id]
+	if d.Level == 0 || d.Level == len(t.levels)-1 {
+		return true
+	}
+	return t.domains[t.of[d.Level+1][d.First]].Path != d.Path
+}
+
 // Describe names a domain for people: "rack r1 (zone-a/r1)".
 func (t *Tree) Describe(id int) string {
 	d := t.domains[id]

@@ -265,3 +265,21 @@ func BenchmarkNew(b *testing.B) {
 		})
 	}
 }
+
+func TestIsNamedTellsDomainsFromWhatStandsInForThem(t *testing.T) {
+	tree := New(twoLevels, []HostLabels{
+		{Name: "n1", Labels: map[string]string{"zone": "a", "our/rack": "n1"}}, // a rack with a host's name
+		{Name: "n2", Labels: map[string]string{"zone": "a"}},
+		{Name: "n3", Labels: map[string]string{"our/rack": "r"}},
+		{Name: "n4"},
+	})
+	var named []string
+	for id := range tree.domains {
+		if level := tree.Domain(id).Level; tree.IsNamed(id) && level > 0 && level < 3 {
+			named = append(named, tree.Describe(id))
+		}
+	}
+	if want := []string{"zone a", "rack n1 (a/n1)", "rack r"}; !slices.Equal(named, want) {
+		t.Errorf("named are %q, want %q", named, want)
+	}
+}
