@@ -13,7 +13,7 @@ import (
 // Limits of what a "no" tells: so many domains are named, and so many looked
 // into to find those. The others are judged by their sums alone.
 const (
-	maxRejections = 4
+	maxRejections = 2
 	maxLookedInto = 32
 )
 

@@ -63,11 +63,16 @@ func (c *Planner) shapeOf(role *Role, kind int) *shape {
 func (c *Planner) newShape(s *shape) *shape {
 	s.device = c.devicesIn(s.request) > 0
 	s.keys, s.seen = make([]key, len(c.free)), c.dropped+len(c.changed)
+	keyOf := s.keyOf
+	if c.gpus == nil && s.kind == anyKind && s.link == 0 {
+		keyOf = s.plainKeyOf
+	}
 	s.sums = c.sumUp(func(h int) int64 {
-		k := s.keyOf(c, h)
+		k := keyOf(c, h)
 		s.keys[h] = k
-		s.most = max(s.most, k.slots())
-		return k.slots()
+		n := k.slots()
+		s.most = max(s.most, n)
+		return n
 	})
 	if c.keep {
 		s.order = newOrdered(s.keys)
@@ -104,16 +109,30 @@ const (
 	classDevices = 3
 )
 
-func (s *shape) keyOf(c *Planner, host int) key {
-	class := classPlain
+func (s *shape) classOf(c *Planner, host int) int {
 	if !s.device && c.devices[host] > 0 {
-		class = classDevices
+		return classDevices
 	}
+	return classPlain
+}
+
+// plainKeyOf is keyOf where nothing is known of GPUs, and kinds do not matter.
+func (s *shape) plainKeyOf(c *Planner, host int) key {
+	var rank int64
+	if devices := c.devices[host]; devices < int64(len(unknownRanks)) {
+		rank = unknownRanks[devices]
+	} else {
+		rank = offer{devices: devices}.rank()
+	}
+	return newKey(s.classOf(c, host), slotsIn(c.free[host], s.request, s.unbound), rank, host)
+}
+
+func (s *shape) keyOf(c *Planner, host int) key {
 	slots, gpus := int64(0), c.GPUs(host)
 	if c.isOfKind(host, s.kind) {
 		slots = s.slotsOn(c.free[host], gpus)
 	}
-	return newKey(class, slots, s.rank(gpus, c.devices[host]), host)
+	return newKey(s.classOf(c, host), slots, s.rank(gpus, c.devices[host]), host)
 }
 
 // slotsOn is how many pods a host has room for that has this left.
