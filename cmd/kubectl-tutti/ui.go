@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -159,9 +158,7 @@ func (e *environment) follow(ctx context.Context) (source string, look func(uint
 	if source == "" {
 		source = config.Host
 	}
-	f := &follower{}
-	var noted sync.Once
-	f.note = func(text string) { noted.Do(func() { fmt.Fprintln(e.err, "note:", text) }) }
+	f := &follower{note: func(text string) { fmt.Fprintln(e.err, "note:", text) }}
 	if err := f.start(ctx, config); err != nil {
 		return "", nil, err
 	}
