@@ -33,9 +33,12 @@ var sources = []struct {
 	{"nvml", "the NVIDIA driver: GPUs, links, health", 30 * time.Second, func(o *sourceOptions) (discovery.Source, error) {
 		return nvml.New(func() (nvml.Library, error) { return nvml.Open(o.library) }, os.DirFS(o.sysfs)), nil
 	}},
-	{"file", "a file with NodeTopologies (--file)", 30 * time.Second, func(o *sourceOptions) (discovery.Source, error) {
+	{"file", "a file with NodeTopologies (--file); which GPUs are free only without podresources", 30 * time.Second, func(o *sourceOptions) (discovery.Source, error) {
 		if o.file == "" {
 			return nil, errors.New("the source file needs --file")
+		}
+		if slices.Contains(o.names, "podresources") {
+			return file.NewHardware(o.file, o.node), nil // which are free the kubelet knows, and while it does not answer nobody does
 		}
 		return file.New(o.file, o.node), nil
 	}},

@@ -23,10 +23,17 @@ import (
 )
 
 // Source is the object of one node in a file. The file is read anew every time.
-type Source struct{ path, node string }
+type Source struct {
+	path, node string
+	hardware   bool // alone
+}
 
 // New makes the source of a node.
 func New(path, node string) *Source { return &Source{path: path, node: node} }
+
+// NewHardware makes the source of what a node has. What the file says of pods and free GPUs is
+// left out: another source sees them.
+func NewHardware(path, node string) *Source { return &Source{path: path, node: node, hardware: true} }
 
 // Name is "file".
 func (s *Source) Name() string { return "file" }
@@ -42,7 +49,11 @@ func (s *Source) Discover(context.Context) (discovery.Facts, error) {
 	}
 	for i := range topologies {
 		if topologies[i].Name == s.node {
-			return FactsOf(&topologies[i]), nil
+			facts := FactsOf(&topologies[i])
+			if s.hardware {
+				facts.Devices = nil
+			}
+			return facts, nil
 		}
 	}
 	return discovery.Facts{}, discovery.Unavailablef("NodeNotInFile", "%s has no NodeTopology named %s", s.path, s.node)

@@ -62,6 +62,25 @@ func TestSource(t *testing.T) {
 	}
 }
 
+// TestHardwareAlone: what the file says of pods is left to the source that asks the kubelet.
+func TestHardwareAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "topologies.yaml")
+	content := node + "status: {free: [GPU-a], unhealthy: [{uuid: GPU-b, reason: Xid, message: m}]}"
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	source := NewHardware(path, "n1")
+	discoverytest.Run(t, source)
+	facts, err := source.Discover(t.Context())
+	if err != nil || len(facts.Hardware.GPUs) != 2 || len(facts.Unhealthy) != 1 || facts.Devices != nil {
+		t.Errorf("facts %+v, error %v", facts, err)
+	}
+	kubelet := discovery.Facts{Devices: &discovery.Devices{Allocatable: []string{"GPU-a", "GPU-b"}, Given: []discovery.Given{{Namespace: "n", Pod: "p", IDs: []string{"GPU-a"}}}}}
+	if free := discovery.Merge(facts, kubelet).Free(); len(free) > 0 {
+		t.Errorf("free are %v, though one GPU is given and the other unhealthy", free)
+	}
+}
+
 func reason(err error) string {
 	if err == nil {
 		return ""
