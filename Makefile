@@ -91,6 +91,10 @@ clean: ## Remove what was built and what runs left.
 kind-up: images bin/kind bin/kubectl ## Make a kind cluster with Tutti on it; needs neither a container engine nor a registry.
 	@hack/kind/up.sh
 
+.PHONY: kind-check
+kind-check: ## Say whether this machine can run that, and what is missing if not.
+	@hack/kind/check.sh
+
 .PHONY: kind-equip
 kind-equip: bin/image ## Give the cluster TensorFlow with the programs of examples/, a volume and simulated GPUs.
 	@hack/tools/build.sh . bin/gpusim ./test/e2e/gpusim
@@ -146,7 +150,7 @@ test-faults: tools build ## Let 2,000 jobs live through faults and killed contro
 
 .PHONY: test-e2e
 test-e2e: kind-up kind-equip bin/e2e.test ## Train with TensorFlow on real nodes, and kill what can be killed (RUN: a pattern of tests).
-	.kind/enter bin/e2e.test -test.v -test.timeout 120m -test.run '$(RUN)'
+	.kind/enter bin/e2e.test -test.v -test.parallel 3 -test.timeout 120m -test.run '$(RUN)'
 
 .PHONY: test-e2e-short
 test-e2e-short: kind-up kind-equip bin/e2e.test ## The short ones of these.

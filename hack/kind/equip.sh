@@ -3,12 +3,13 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # equip.sh: gives the cluster what the examples and the tests need: the image
-# with TensorFlow, the volume for checkpoints, and simulated GPUs of three kinds.
+# with TensorFlow, the volume for checkpoints, simulated GPUs of three kinds, and
+# the agent that tells of them.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 [[ -x $state/enter ]] || fail "there is no cluster: make kind-up"
 "$here/examples.sh"
 "$bin/image" -o "$bin/images/tutti-gpusim.tar" tutti-gpusim:dev="$bin/gpusim"
-"$here/load.sh" "$bin/images/tutti-gpusim.tar"
+"$here/load.sh" -workers "$bin/images/tutti-gpusim.tar" "$bin/images/tutti-agent.tar"
 
 # The image is large: it is loaded once, and only where pods may run.
 loaded=$state/loaded
@@ -18,7 +19,7 @@ if [[ $(cat "$loaded" 2>/dev/null) != "$key" ]]; then
   echo "$key" >"$loaded"
 fi
 
-say "applying the volume and the simulated GPUs"
+say "applying the volume, the simulated GPUs and the agent"
 hosts=$root/pkg/topology/testdata/hosts
 {
   "$bin/kubectl" create configmap gpusim --namespace kube-system --dry-run=client -o yaml \
@@ -29,5 +30,10 @@ hosts=$root/pkg/topology/testdata/hosts
   cat "$root/test/e2e/gpusim/daemonset.yaml"
 } >"$state/equipment.yaml"
 "$state/enter" kubectl apply -f "$state/equipment.yaml" >"$log/equip.log"
-"$state/enter" kubectl -n kube-system rollout status daemonset/gpusim --timeout=180s ||
-  fail "gpusim does not run: .kind/enter kubectl -n kube-system describe pods -l app=gpusim"
+"$state/enter" kubectl apply --server-side -k "$root/test/e2e/agent" >>"$log/equip.log"
+# The tags stay the same, and so do old pods until they are restarted.
+for daemonset in kube-system/gpusim tutti-agent/tutti-agent; do
+  "$state/enter" kubectl -n "${daemonset%/*}" rollout restart "daemonset/${daemonset#*/}" >>"$log/equip.log"
+  "$state/enter" kubectl -n "${daemonset%/*}" rollout status "daemonset/${daemonset#*/}" --timeout=180s ||
+    fail "${daemonset#*/} does not run: .kind/enter kubectl -n ${daemonset%/*} describe pods"
+done

@@ -72,7 +72,11 @@ make_archive() {
 mkdir -p "$cache" "$log"
 if [[ $(mode) == plain ]]; then
   docker build -t "$image" "$root/examples"
-  docker save -o "$archive" "$image"
+  key=$(docker image inspect --format '{{.Id}}' "$image")
+  if ! fresh "$archive" "$key"; then
+    docker save -o "$archive" "$image"
+    echo "$key" >"$archive.key"
+  fi
   exit
 fi
 command -v mmdebstrap >/dev/null && python3 -m pip --version >/dev/null 2>&1 || install_packages

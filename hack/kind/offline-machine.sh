@@ -15,7 +15,19 @@ check_machine() {
     fail "this machine does not mount overlayfs (above: mount's words): no container engine can run here"
   [[ -d /sys/fs/cgroup/memory || -e /sys/fs/cgroup/cgroup.controllers ]] ||
     fail "no cgroups are mounted at /sys/fs/cgroup: kubelet cannot run here"
+  check_cgroups
+  # Without iproute2 this is seen when the engine starts.
+  ! command -v ip >/dev/null || unshare --net sh -c 'ip link add kind0 type bridge && ip link add kind1 type veth peer name kind2' ||
+    fail "this machine's kernel makes no bridges or veth pairs (above: ip's words): nodes would have no network"
   check_inotify
+}
+
+# check_cgroups: containers get cgroups of their own, below /sys/fs/cgroup.
+check_cgroups() {
+  local folder=/sys/fs/cgroup
+  [[ -e $folder/cgroup.controllers ]] || folder=$folder/memory
+  mkdir "$folder/$cgroup.check" && rmdir "$folder/$cgroup.check" ||
+    fail "root may not make cgroups in $folder (above: mkdir's words): kubelet cannot run here"
 }
 
 # Four nodes hold about 80 inotify instances, and the limit counts those of all

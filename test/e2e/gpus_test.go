@@ -34,7 +34,7 @@ func TestGPUsOfAKubelet(t *testing.T) {
 		s.create(each(job, func(replicas *kubeflowv1.ReplicaSpec) {
 			replicas.Template.Spec.NodeSelector = map[string]string{corev1.LabelHostname: node}
 		}))
-		devices := strings.Split(strings.ReplaceAll(s.await(node+"-worker-0", "(?m)^GPUs (.*)$", 1)[1], "GPU-", ""), ",")
+		devices := strings.Split(strings.ReplaceAll(s.await(node+"-worker-0", "(?m)^GPUs (.*)$", 1)[1], "GPU-"+node+"-", ""), ",")
 		slices.Sort(devices)
 		if got := strings.Join(devices, " "); !slices.Contains(want, got) {
 			t.Errorf("a container on %s got the GPUs %s, want one pair of %q", node, got, want)

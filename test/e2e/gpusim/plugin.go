@@ -18,15 +18,18 @@ import (
 
 	"google.golang.org/grpc"
 	api "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
-)
 
-const idPrefix = "GPU-"
+	"github.com/tutti-project/tutti/pkg/clusterview/machines"
+)
 
 // plugin is a host's GPUs as the kubelet sees them.
 type plugin struct {
 	api.UnimplementedDevicePluginServer
 
+	node   string
 	scores [][]int
+	// describe writes down which GPUs there are and which are unhealthy, for agents.
+	describe func(sick []int) error
 	// unhealthy names a file of GPU indexes, by white space; absent means that
 	// all are healthy.
 	unhealthy string
@@ -51,6 +54,9 @@ func (p *plugin) ListAndWatch(_ *api.Empty, stream grpc.ServerStreamingServer[ap
 			return err
 		}
 		if first || !slices.Equal(sick, sent) {
+			if err := p.describe(sick); err != nil {
+				return err
+			}
 			if err := stream.Send(&api.ListAndWatchResponse{Devices: p.devices(sick)}); err != nil {
 				return err
 			}
@@ -71,7 +77,7 @@ func (p *plugin) devices(sick []int) []*api.Device {
 		if slices.Contains(sick, i) {
 			health = api.Unhealthy
 		}
-		devices = append(devices, &api.Device{ID: idPrefix + strconv.Itoa(i), Health: health})
+		devices = append(devices, &api.Device{ID: machines.UUID(p.node, i), Health: health})
 	}
 	return devices
 }
@@ -111,7 +117,7 @@ func (p *plugin) GetPreferredAllocation(_ context.Context, request *api.Preferre
 		}
 		var ids []string
 		for _, gpu := range prefer(p.scores, available, required, int(container.AllocationSize), p.random) {
-			ids = append(ids, idPrefix+strconv.Itoa(gpu))
+			ids = append(ids, machines.UUID(p.node, gpu))
 		}
 		response.ContainerResponses = append(response.ContainerResponses, &api.ContainerPreferredAllocationResponse{DeviceIDs: ids})
 	}
@@ -133,9 +139,10 @@ func (p *plugin) Allocate(_ context.Context, request *api.AllocateRequest) (*api
 
 func (p *plugin) indexes(ids []string) ([]int, error) {
 	var indexes []int
+	all := p.devices(nil)
 	for _, id := range ids {
-		i, err := strconv.Atoi(strings.TrimPrefix(id, idPrefix))
-		if err != nil || i < 0 || i >= len(p.scores) {
+		i := slices.IndexFunc(all, func(gpu *api.Device) bool { return gpu.ID == id })
+		if i < 0 {
 			return nil, fmt.Errorf("%q is no GPU of this host", id)
 		}
 		indexes = append(indexes, i)

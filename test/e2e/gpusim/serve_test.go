@@ -15,6 +15,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	api "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"github.com/tutti-project/tutti/pkg/discovery/file"
 )
 
 // fakeKubelet takes registrations on the socket of a real one's name.
@@ -83,7 +85,11 @@ func TestPluginServesAKubeletAndItsSuccessor(t *testing.T) {
 	}
 	t.Cleanup(func() { os.RemoveAll(folder) })
 	sick := filepath.Join(folder, "unhealthy")
-	p := &plugin{scores: hostScores(t, "dgx-1v"), unhealthy: sick, poll: 10 * time.Millisecond, random: rand.New(rand.NewPCG(1, 0))}
+	p := &plugin{node: "n", scores: hostScores(t, "dgx-1v"), unhealthy: sick, poll: 10 * time.Millisecond, random: rand.New(rand.NewPCG(1, 0))}
+	description := filepath.Join(folder, descriptionName)
+	p.describe = func(sick []int) error {
+		return describe("../../../pkg/topology/testdata/hosts/dgx-1v", "n", description, sick)
+	}
 	kubelet, stop := startKubelet(t, folder)
 	ended := make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -103,22 +109,29 @@ func TestPluginServesAKubeletAndItsSuccessor(t *testing.T) {
 	}
 	for n := healthy(t, stream); n != 6; n = healthy(t, stream) { // a half-written file may be read
 	}
+	topologies, err := file.Read(description)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ill := topologies[0].Status.Unhealthy; len(ill) != 2 || ill[0].UUID != "GPU-n-2" || ill[1].UUID != "GPU-n-5" {
+		t.Errorf("agents are told of the unhealthy GPUs %v", ill)
+	}
 	if err := os.Remove(sick); err != nil {
 		t.Fatal(err)
 	}
 	for n := healthy(t, stream); n != 8; n = healthy(t, stream) {
 	}
 
-	ids := []string{"GPU-0", "GPU-3"}
+	ids := []string{"GPU-n-0", "GPU-n-3"}
 	answer, err := client.Allocate(t.Context(), &api.AllocateRequest{ContainerRequests: []*api.ContainerAllocateRequest{{DevicesIds: ids}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := answer.ContainerResponses[0].Envs["NVIDIA_VISIBLE_DEVICES"]; got != "GPU-0,GPU-3" {
+	if got := answer.ContainerResponses[0].Envs["NVIDIA_VISIBLE_DEVICES"]; got != "GPU-n-0,GPU-n-3" {
 		t.Errorf("the container sees %s", got)
 	}
 	preferred, err := client.GetPreferredAllocation(t.Context(), &api.PreferredAllocationRequest{ContainerRequests: []*api.ContainerPreferredAllocationRequest{
-		{AvailableDeviceIDs: []string{"GPU-0", "GPU-1", "GPU-3", "GPU-6"}, MustIncludeDeviceIDs: []string{"GPU-0"}, AllocationSize: 2},
+		{AvailableDeviceIDs: []string{"GPU-n-0", "GPU-n-1", "GPU-n-3", "GPU-n-6"}, MustIncludeDeviceIDs: []string{"GPU-n-0"}, AllocationSize: 2},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +139,7 @@ func TestPluginServesAKubeletAndItsSuccessor(t *testing.T) {
 	if got := preferred.ContainerResponses[0].DeviceIDs; len(got) != 2 {
 		t.Errorf("of two GPUs these are preferred: %v", got)
 	}
-	if _, err := client.Allocate(t.Context(), &api.AllocateRequest{ContainerRequests: []*api.ContainerAllocateRequest{{DevicesIds: []string{"GPU-8"}}}}); err == nil {
+	if _, err := client.Allocate(t.Context(), &api.AllocateRequest{ContainerRequests: []*api.ContainerAllocateRequest{{DevicesIds: []string{"GPU-n-8"}}}}); err == nil {
 		t.Error("a GPU that is not there was allocated")
 	}
 
