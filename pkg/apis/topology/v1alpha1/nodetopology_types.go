@@ -16,9 +16,9 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=nodetopologies,singular=nodetopology,scope=Cluster
 // +kubebuilder:subresource:status
-// +kubebuilder:printcolumn:name="GPUs",type=string,JSONPath=`.spec.gpus[*].index`
 // +kubebuilder:printcolumn:name="Free",type=integer,JSONPath=`.status.freeCount`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Heartbeat",type=date,JSONPath=`.status.heartbeatTime`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type NodeTopology struct {
