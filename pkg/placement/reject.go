@@ -31,28 +31,30 @@ func (pl *plan) reject(minimum []int64, level, most int) []Rejection {
 		i, _ := slices.BinarySearchFunc(list, rj, nearer)
 		list = slices.Insert(list, i, rj)
 	}
-	// A domain's sums say at least how many pods it is short of.
-	for i, o := range open {
-		if len(list) >= most && cmp.Or(
-			cmp.Compare(int64(list[most-1].missing()), o.missing), cmp.Compare(list[most-1].Domain, domains[o.domain].ID)) < 0 {
-			break
+	asks := slices.ContainsFunc(pl.p.Roles, func(r Role) bool { return r.Eligible != nil })
+	asked := -1
+	for next := 0; ; {
+		// A domain's sums say at least how many pods it is short of.
+		for ; next < len(open); next++ {
+			o := open[next]
+			if len(list) >= most && cmp.Or(
+				cmp.Compare(int64(list[most-1].missing()), o.missing), cmp.Compare(list[most-1].Domain, domains[o.domain].ID)) < 0 {
+				break
+			}
+			if next == maxLookedInto {
+				pl.roughly = pl.roughly || o.missing < int64(list[0].missing())
+				break
+			}
+			add(pl.rejection(level, o.domain, minimum, false))
 		}
-		if i == maxLookedInto {
-			pl.roughly = pl.roughly || o.missing < int64(list[0].missing())
-			break
+		if len(list) == 0 || !asks || list[0].Domain == asked {
+			pl.roughly = pl.roughly || slices.ContainsFunc(list, func(rj Rejection) bool { return rj.AtLeast })
+			return list[:min(len(list), most)]
 		}
-		add(pl.rejection(level, o.domain, minimum, false))
-	}
-	pl.roughly = pl.roughly || slices.ContainsFunc(list, func(rj Rejection) bool { return rj.AtLeast })
-	if !slices.ContainsFunc(pl.p.Roles, func(r Role) bool { return r.Eligible != nil }) {
-		return list[:min(len(list), most)]
-	}
-	for asked := -1; len(list) > 0 && list[0].Domain != asked; {
 		asked = list[0].Domain
 		list = slices.Delete(list, 0, 1)
 		add(pl.rejection(level, asked-domains[0].ID, minimum, true))
 	}
-	return list[:min(len(list), most)]
 }
 
 // rejectWider tells of each level wider than the required one, up to that of a
