@@ -5,10 +5,15 @@ package topology
 
 import "slices"
 
-// maxRingSteps bounds the search for rings; boards of 8 GPUs need a few
-// thousand. Beyond it the rings found so far count, which promises too little
-// rather than too much.
-const maxRingSteps = 1 << 18
+// Bounds of the search for rings: of one over a set's GPUs, and of as many as fit in
+// beside each other over those of all sets of a board, an equal share for each. Boards
+// of 8 GPUs, of 256 sets, have 2^14 steps for each and need some thousand; of 12 GPUs
+// that are all unlike, of 4,096 sets, 2^10. Beyond it the rings found so far count,
+// which promises too little rather than too much.
+const (
+	maxRingSteps  = 1 << 18
+	maxBoardSteps = 1 << 22
+)
 
 // ringsOf is how many directed rings over all GPUs of the set fit in beside each
 // other, each link carrying one ring in each direction. On a host with a switch
@@ -37,9 +42,9 @@ func (g *GPUs) ringsOf(set Set) int {
 	if g.switched() {
 		return throughSwitch(left, least)
 	}
-	p := ringPacking{left: left, steps: maxRingSteps, goal: 1 << 30}
+	p := ringPacking{left: left, steps: min(maxRingSteps, maxBoardSteps/g.kinds()), goal: 1 << 30}
 	p.goal = p.bound()
-	p.extend(0, []int{0}, nil)
+	p.extend(0, make([]int, 1, len(members)), nil)
 	return p.best
 }
 
@@ -119,7 +124,7 @@ func (p *ringPacking) extend(rings int, way, last []int) {
 		p.use(way, -1)
 		p.best = max(p.best, rings+1)
 		if rings+1+p.bound() > p.best {
-			p.extend(rings+1, []int{0}, slices.Clone(way))
+			p.extend(rings+1, make([]int, 1, len(way)), slices.Clone(way))
 		}
 		p.use(way, 1)
 		return
