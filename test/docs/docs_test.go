@@ -14,7 +14,7 @@ import (
 )
 
 // documents are those whose blocks marked sh are run, in this order on one cluster.
-var documents = []string{"README.md", "docs/kubectl-tutti.md"}
+var documents = []string{"README.md", "docs/quick-start.md", "docs/kubectl-tutti.md"}
 
 // patience bounds one block.
 const patience = 3 * time.Minute
