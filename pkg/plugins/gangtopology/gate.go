@@ -102,6 +102,8 @@ type gated struct {
 	lack   lack
 	told   int
 	toldOf string
+	// lackOf is how many pods it had then.
+	lackOf int
 	// waits is since when the gang has been complete and has waited.
 	waits   time.Time
 	timeout time.Duration
@@ -375,7 +377,7 @@ func (g *gate) isDue(key types.NamespacedName) bool {
 
 // rest waits for an event, unless one came since the gang was found due. It
 // tells whether the gang's owner is to be told what it lacks: when it has
-// lacked that for a while, ever longer ones; news is a lack of another kind than
+// lacked that for a while, ever longer ones, and no pods have come meanwhile; news is a lack of another kind than
 // told before.
 func (g *gate) rest(key types.NamespacedName, found found) (tell, news bool) {
 	g.mu.Lock()
@@ -395,8 +397,8 @@ func (g *gate) rest(key types.NamespacedName, found found) (tell, news bool) {
 		}
 		return false, false
 	}
-	if found.lack != gang.lack {
-		gang.lack = found.lack
+	if found.lack != gang.lack || len(found.pods) != gang.lackOf {
+		gang.lack, gang.lackOf = found.lack, len(found.pods)
 		g.lookAfter(key, gang, min(lastTell, firstTell<<min(gang.told, 10)))
 		return false, false
 	}

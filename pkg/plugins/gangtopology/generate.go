@@ -59,6 +59,7 @@ func (p *Plugin) GeneratePlacements(ctx context.Context, state fwk.PodGroupCycle
 	}
 	if short := g.short(); short > 0 {
 		p.meter.attempted(outcomeNotQueued)
+		state.Write(refusalKey, &refusal{waits: true})
 		// A race with the last member's event: the gate wakes the gang again.
 		return nil, g.unschedulable(fmt.Sprintf("%d of the gang's pods are not queued yet", short))
 	}
@@ -68,6 +69,7 @@ func (p *Plugin) GeneratePlacements(ctx context.Context, state fwk.PodGroupCycle
 	}
 	if torn, ok := p.torn(g); ok {
 		p.meter.attempted(outcomeTorn)
+		state.Write(refusalKey, &refusal{waits: true})
 		return nil, g.unschedulable(fmt.Sprintf("waiting until gang %s, of which a part runs, is completed", torn))
 	}
 	decision, placed, reason, err := p.settle(ctx, &g, group.GetUnscheduledPods())

@@ -321,6 +321,24 @@ func TestPodsWithoutTheirGroupAreTold(t *testing.T) {
 	s.wantActivations(1)
 }
 
+func TestPodsWithoutTheirGroupAreLeftInPeaceWhileMoreCome(t *testing.T) {
+	s := newGateScene(t, 20, 1)
+	s.handle.group = nil
+	for range 10 {
+		s.handle.addPods(1)
+		s.gate.wake(theGang)
+		s.after(settle)
+		s.after(firstTell / 2)
+	}
+	if len(s.handle.told) != 0 {
+		t.Errorf("told %q while pods were coming", s.handle.told)
+	}
+	s.after(firstTell)
+	if len(s.handle.told) != len(s.handle.pods) {
+		t.Errorf("told %d pods, want all %d", len(s.handle.told), len(s.handle.pods))
+	}
+}
+
 func TestSlowPodsAreNotAnEventEach(t *testing.T) {
 	s := newGateScene(t, 50, 1)
 	for range 40 {

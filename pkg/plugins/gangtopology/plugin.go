@@ -131,7 +131,8 @@ func Factory(verdict Verdict, events record.EventRecorder, topologies cache.Shar
 				return nil, err
 			}
 		}
-		if err := p.watch(handle.SharedInformerFactory().Core().V1().Pods().Informer()); err != nil {
+		roomsKnown, err := p.watch(handle.SharedInformerFactory().Core().V1().Pods().Informer())
+		if err != nil {
 			return nil, err
 		}
 		if err := p.remains.watch(handle.SharedInformerFactory().Core().V1().Pods().Informer()); err != nil {
@@ -151,6 +152,9 @@ func Factory(verdict Verdict, events record.EventRecorder, topologies cache.Shar
 			select {
 			case <-leads:
 			case <-ctx.Done():
+				return
+			}
+			if !cache.WaitForCacheSync(ctx.Done(), roomsKnown) {
 				return
 			}
 			go p.gate.run(ctx)

@@ -24,10 +24,12 @@ import (
 // refusalKey is where a gang that does not fit lies in the state of its cycle.
 const refusalKey fwk.StateKey = Name + "/refusal"
 
-// refusal is a gang of which not even the minimum fits, and why.
+// refusal is a gang of which not even the minimum fits, and why; or one that was
+// not planned at all, because it waits for something else than room.
 type refusal struct {
 	g      gathered
 	reason string
+	waits  bool
 }
 
 // Clone implements fwk.StateData; a refusal is never changed.
@@ -53,6 +55,9 @@ func (p *Plugin) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycle
 		return p.giveUp(info.GetUnscheduledPods(), "no pods are evicted for a gang that cannot be tried")
 	}
 	no := data.(*refusal)
+	if no.waits { // and keeps the room that it may have
+		return nil, fwk.NewStatus(fwk.Unschedulable, "no pods are evicted for a gang that waits for something else than room")
+	}
 	pods := info.GetUnscheduledPods()
 	made, err := p.makeRoom(ctx, contest{
 		what: "gang " + no.g.key.String(), uid: no.g.group.UID, priority: priorityOf(no.g.group), pods: pods,

@@ -5,8 +5,12 @@ package gangtopology
 
 import (
 	"testing"
+	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
 func TestTryoutNamesTheFirstPodWithoutAPlace(t *testing.T) {
@@ -37,3 +41,37 @@ func TestTryoutNamesTheFirstPodWithoutAPlace(t *testing.T) {
 		})
 	}
 }
+
+// TestGangThatWaitsKeepsItsRoom: one whose pods are not all queued yet, or that
+// lets a torn gang go first, has been refused nothing.
+func TestGangThatWaitsKeepsItsRoom(t *testing.T) {
+	pod := podNamed("p")
+	for name, tc := range map[string]struct {
+		refusal *refusal
+		kept    bool
+	}{"it waits": {&refusal{waits: true}, true}, "it cannot be tried": {nil, false}} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlugin(t, newFakeHandle(1), nil)
+			p.rooms.keep(pod, "n", time.Now().Add(time.Hour))
+			state := framework.NewCycleState()
+			if tc.refusal != nil {
+				state.Write(refusalKey, tc.refusal)
+			}
+			p.PodGroupPostFilter(t.Context(), state, oneOf(pod), nil)
+			if kept := p.rooms.drop(pod); kept != tc.kept {
+				t.Errorf("the room is kept: %t, want %t", kept, tc.kept)
+			}
+		})
+	}
+}
+
+// podGroup is one pod's gang, as far as it is asked.
+type podGroup struct {
+	fwk.PodGroupInfo
+	pods []*v1.Pod
+}
+
+func oneOf(pods ...*v1.Pod) podGroup             { return podGroup{pods: pods} }
+func (g podGroup) GetUnscheduledPods() []*v1.Pod { return g.pods }
+func (g podGroup) GetNamespace() string          { return "ns" }
+func (g podGroup) GetName() string               { return "g" }

@@ -236,9 +236,10 @@ func (c changes) list() []placement.Change {
 	return list
 }
 
-// watch follows the pods that rooms are kept for, and those that leave them.
-func (p *Plugin) watch(pods cache.SharedIndexInformer) error {
-	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
+// watch follows the pods that rooms are kept for, and those that leave them. synced
+// tells when those are known that there were at the start.
+func (p *Plugin) watch(pods cache.SharedIndexInformer) (synced cache.InformerSynced, err error) {
+	registration, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { p.rooms.added(obj.(*v1.Pod)) },
 		UpdateFunc: func(old, obj any) { p.rooms.updated(old.(*v1.Pod), obj.(*v1.Pod)) },
 		DeleteFunc: func(obj any) {
@@ -250,7 +251,7 @@ func (p *Plugin) watch(pods cache.SharedIndexInformer) error {
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("watching pods for the room that is kept: %w", err)
+		return nil, fmt.Errorf("watching pods for the room that is kept: %w", err)
 	}
-	return nil
+	return registration.HasSynced, nil
 }
