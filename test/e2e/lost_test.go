@@ -46,6 +46,13 @@ func TestNodeThatNeverReturns(t *testing.T) {
 		}
 	}))
 	s.await("lost-worker-1", "(?m)^RUN$", 1)
+	s.eventually("worker-0 has succeeded", func(ctx context.Context) error {
+		now, err := s.tutti.KubeflowV1().TFJobs(s.namespace).Get(ctx, "lost", metav1.GetOptions{})
+		if err == nil && now.Status.ReplicaStatuses[kubeflowv1.TFJobReplicaTypeWorker].Succeeded != 1 {
+			err = errors.New("it has not")
+		}
+		return err
+	})
 	pod := s.pod("lost-worker-1")
 	node := pod.Spec.NodeName
 	must(t, command(t.Context(), "", "docker", "kill", node))
@@ -74,6 +81,9 @@ func TestNodeThatNeverReturns(t *testing.T) {
 	}
 	s.ends("lost", kubeflowv1.JobSucceeded)
 	must(t, s.readiness(node, false)(t.Context()))
+	if runs := len(s.printed("lost-worker-0", "(?m)^RUN$")); runs != 1 {
+		t.Errorf("worker-0, which had succeeded before, ran %d times", runs)
+	}
 	s.vanish("lost")
 }
 
