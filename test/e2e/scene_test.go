@@ -23,7 +23,7 @@ import (
 
 const (
 	// patience is how long a step may take on a busy machine.
-	patience = 3 * time.Minute
+	patience = 5 * time.Minute
 	// sharedFolder is on all nodes (hack/kind/cluster.yaml).
 	sharedFolder = "/var/lib/tutti-shared"
 	image        = "tutti-examples:dev"
