@@ -19,15 +19,17 @@ var ofOthers = []string{"feature-gates", "runtime-config"}
 // The documents name flags that there are, and the defaults that they have.
 func TestTheDocumentsNameFlagsThatThereAre(t *testing.T) {
 	var text strings.Builder
-	for _, file := range []string{"tfjob.md", "migrating-from-training-operator.md"} {
-		data, err := os.ReadFile("../../docs/" + file)
+	for _, file := range []string{
+		"docs/tfjob.md", "docs/migrating-from-training-operator.md", "docs/troubleshooting.md", "docs/runbook.md", "charts/tutti/values.yaml",
+	} {
+		data, err := os.ReadFile("../../" + file)
 		if err != nil {
 			t.Fatal(err)
 		}
 		text.Write(data)
 	}
 	flags := newCommand().Flags()
-	named := regexp.MustCompile("`--([a-z-]+)(\\*?)").FindAllStringSubmatch(text.String(), -1)
+	named := regexp.MustCompile("(?:`|# |, )--([a-z-]+)(\\*?)").FindAllStringSubmatch(text.String(), -1)
 	if len(named) < 20 {
 		t.Fatalf("the documents name %d flags", len(named))
 	}
