@@ -82,5 +82,6 @@ func (s *screen) kubectl(kubeconfig string) {
 	s.line("  export KUBECONFIG=%s", kubeconfig)
 	s.line("  bin/kubectl get tfjobs,podgroups,pods -o wide")
 	s.line("  bin/kubectl get events --field-selector involvedObject.kind=PodGroup")
+	s.line("  bin/kubectl-tutti top")
 	s.line("  bin/kubectl apply --server-side -f manifests/samples/")
 }

@@ -16,6 +16,20 @@ import (
 
 var priorityKind = known(schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"))
 
+// admitOrTell admits a pod, or has settle know of the refusal: the controller
+// tries again for ever.
+func (w *world) admitOrTell(o *unstructured.Unstructured) error {
+	err := w.admit(o)
+	if err != nil {
+		err = fmt.Errorf("pod %s is refused: %w", o.GetName(), err)
+		select {
+		case w.refused <- err:
+		default:
+		}
+	}
+	return err
+}
+
 // admit does to a new pod what an API server does and the scheduler relies on:
 // defaults, requests from limits among them, and the priority of its class. It
 // knows no LimitRange, quota or webhook.
@@ -60,7 +74,7 @@ func (w *world) classOf(name string) (schedulingv1.PriorityClass, error) {
 		}
 	}
 	if name != "" && len(classes) > 0 {
-		return schedulingv1.PriorityClass{}, fmt.Errorf("there is no priority class %s", name)
+		return schedulingv1.PriorityClass{}, fmt.Errorf("there is no priority class %s (kubectl get priorityclasses)", name)
 	}
 	return schedulingv1.PriorityClass{}, nil
 }

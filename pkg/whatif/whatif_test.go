@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-project/tutti/pkg/engine"
@@ -89,6 +90,21 @@ node n2 r1 gpus=8
 job j workers=2 gpus=8`), Target{Job: in("j")}, Options{})
 	if !o.Placed || places(o) != "j-worker-0:n1 j-worker-1:n2" || o.Pods[0].Role != "worker" || o.Pods[0].Requests["nvidia.com/gpu"] != 8 {
 		t.Errorf("placed %t: %+v (%s: %s)", o.Placed, o.Pods, o.Reason, o.Message)
+	}
+}
+
+// The controller tries for ever; the question is answered all the same.
+func TestAJobWhosePodsAreRefused(t *testing.T) {
+	s := sketch.Cluster(t, `
+node n1 r1 gpus=8
+object {apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: high}, value: 5}
+job j workers=2 gpus=8`)
+	if err := unstructured.SetNestedField(s.Of("TFJob")[0].Object, "hihg", "spec", "runPolicy", "schedulingPolicy", "priorityClass"); err != nil {
+		t.Fatal(err)
+	}
+	o := run(t, s, Target{Job: in("j")}, Options{Timeout: 20 * time.Second})
+	if o.Placed || o.Reason != "FailedCreatePod" || !strings.Contains(o.Message, "there is no priority class hihg") {
+		t.Errorf("placed %t, %s: %s", o.Placed, o.Reason, o.Message)
 	}
 }
 

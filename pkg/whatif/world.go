@@ -174,6 +174,9 @@ func Waiting(s *snapshot.Snapshot) []types.NamespacedName {
 	return slices.SortedFunc(maps.Keys(found), func(a, b types.NamespacedName) int { return topology.CompareNatural(a.String(), b.String()) })
 }
 
+// refusedReason is the verdict on a job of which the API server would refuse a pod, and the reason of the controller's event.
+const refusedReason = "FailedCreatePod"
+
 // world is one run.
 type world struct {
 	server  *server
@@ -181,6 +184,7 @@ type world struct {
 	target  Target
 	preempt bool
 	before  map[types.UID]bool // pods that had their node before
+	refused chan error         // the first refusal of a pod that the controller would make
 
 	mu      sync.Mutex
 	evicted []types.NamespacedName
@@ -199,11 +203,11 @@ func Run(ctx context.Context, s *snapshot.Snapshot, target Target, options Optio
 	if err != nil {
 		return nil, err
 	}
-	w := &world{target: target, preempt: options.Preempt, before: map[types.UID]bool{}}
+	w := &world{target: target, preempt: options.Preempt, before: map[types.UID]bool{}, refused: make(chan error, 1)}
 	if w.store, err = newStore(objects); err != nil {
 		return nil, err
 	}
-	w.server = &server{store: w.store, deleted: w.noteEviction, created: w.admit}
+	w.server = &server{store: w.store, deleted: w.noteEviction, created: w.admitOrTell}
 	pods, _ := w.store.list(podKind.Resource)
 	for _, pod := range pods {
 		w.before[pod.GetUID()] = snapshot.NodeOf(pod) != ""
@@ -254,6 +258,8 @@ func (w *world) settle(ctx context.Context, options Options) (*Outcome, error) {
 		}
 		select {
 		case <-grown:
+		case refusal := <-w.refused: // the scheduler will have nothing to decide
+			return &Outcome{Target: w.target, Reason: refusedReason, Message: refusal.Error()}, nil
 		case <-ctx.Done():
 			return nil, undecided()
 		}
