@@ -343,14 +343,7 @@ func checkRejections(t *testing.T, p Problem, d Decision, minimum []int) {
 func checkRoom(t *testing.T, p Problem, d Decision, rj Rejection, minimum []int, asked bool) (missing int) {
 	t.Helper()
 	p.Roles = slices.Clone(p.Roles)
-	known := true // of which kind is spoken
-	for r := range p.Roles {
-		if p.Roles[r].Uniform && d.Kinds[r] != "" {
-			p.Roles[r].Kind = d.Kinds[r]
-		} else if p.Roles[r].Uniform && slices.Contains(p.Kinds, "") {
-			known = false
-		}
-	}
+	known := nameKinds(p, d)
 	missing = podsIn(minimum) - podsIn(rj.Room)
 	if missing <= 0 || len(rj.Shortages) == 0 || rj.AtLeast {
 		t.Errorf("domain %d is rejected, but nothing is missing, or not certain: %+v", rj.Domain, rj)
@@ -369,6 +362,20 @@ func checkRoom(t *testing.T, p Problem, d Decision, rj Rejection, minimum []int,
 		t.Errorf("domain %d does not have the room it is said to have: %v", rj.Domain, rj.Room)
 	}
 	return missing
+}
+
+// nameKinds gives the roles the kinds that the decision speaks of, and tells whether it
+// says so of all.
+func nameKinds(p Problem, d Decision) (known bool) {
+	known = true
+	for r := range p.Roles {
+		if p.Roles[r].Uniform && d.Kinds[r] != "" {
+			p.Roles[r].Kind = d.Kinds[r]
+		} else if p.Roles[r].Uniform && slices.Contains(p.Kinds, "") {
+			known = false
+		}
+	}
+	return known
 }
 
 // checkNearest checks that no domain has room for more, on hosts of whatever kind, and

@@ -14,22 +14,7 @@ import (
 func TestWhatIsSaidOfEmptyHosts(t *testing.T) {
 	never, nomore := 0, 0
 	for seed := range 4_000 {
-		rng := rand.New(rand.NewPCG(uint64(seed), 73))
-		p := randomProblem(rng.IntN)
-		p.GPUs = nil
-		empty, minimum := p, make([]int, len(p.Roles))
-		empty.Free = cloned(p.Free)
-		for r := range p.Roles {
-			p.Roles[r].Link = 0
-			p.Roles[r].EligibleEmpty = p.Roles[r].Eligible
-			minimum[r] = p.Roles[r].Minimum
-		}
-		for h := range empty.Free {
-			for d := range empty.Free[h] {
-				empty.Free[h][d] += int64(rng.IntN(3) * rng.IntN(2))
-			}
-			p.Empty = append(p.Empty, Change{Host: h, Free: empty.Free[h]})
-		}
+		p, empty, minimum := randomOccupied(rand.New(rand.NewPCG(uint64(seed), 73)))
 		d := Plan(p)
 		if d.Hosts != nil || len(d.Rejections) == 0 {
 			continue
@@ -61,4 +46,24 @@ func TestWhatIsSaidOfEmptyHosts(t *testing.T) {
 	if never < 100 || nomore < 50 {
 		t.Error("the problems are too one-sided to prove anything")
 	}
+}
+
+// randomOccupied draws a cluster that holds other pods, and the same without them.
+func randomOccupied(rng *rand.Rand) (p, empty Problem, minimum []int) {
+	p = randomProblem(rng.IntN)
+	p.GPUs = nil
+	empty, minimum = p, make([]int, len(p.Roles))
+	empty.Free = cloned(p.Free)
+	for r := range p.Roles {
+		p.Roles[r].Link = 0
+		p.Roles[r].EligibleEmpty = p.Roles[r].Eligible
+		minimum[r] = p.Roles[r].Minimum
+	}
+	for h := range empty.Free {
+		for d := range empty.Free[h] {
+			empty.Free[h][d] += int64(rng.IntN(3) * rng.IntN(2))
+		}
+		p.Empty = append(p.Empty, Change{Host: h, Free: empty.Free[h]})
+	}
+	return p, empty, minimum
 }

@@ -72,20 +72,7 @@ func (pl *plan) decide() Decision {
 	widest := pl.tierOf[p.Constraint.Required]
 	found, ok := pl.search(full, pl.whole())
 	if !ok && !slices.Equal(full, minimum) {
-		for _, k := range pl.roomiest(widest, full) {
-			scope := pl.tiers[widest].domains[k]
-			if !pl.sumsHold(minimum, widest, k) {
-				continue
-			}
-			if found, ok = pl.search(minimum, scope); ok {
-				if pl.sliced(widest) {
-					found = pl.addSlices(found, minimum, full, func(need []int64) (fill, bool) { return pl.search(need, scope) })
-				} else {
-					pl.addExtras(found, full, scope)
-				}
-				break
-			}
-		}
+		found, ok = pl.minimumAndMore(minimum, full, widest)
 	}
 	d := Decision{Bounded: pl.bounded}
 	switch {
@@ -109,18 +96,44 @@ func (pl *plan) decide() Decision {
 		d.Levels = pl.rejectWider(minimum, d.Wider)
 		d.Roughly = pl.roughly
 	}
-	for r, kind := range pl.kinds {
-		name := ""
-		switch kind {
-		case anyKind:
-		case noKind:
-			name = p.Roles[r].Kind
-		default:
-			name = pl.kindNames[kind]
-		}
-		d.Kinds = append(d.Kinds, name)
+	for r := range pl.kinds {
+		d.Kinds = append(d.Kinds, pl.kindOf(r))
 	}
 	return d
+}
+
+// minimumAndMore places the minimum in the roomiest domain of the tier that takes
+// it, and there as much of the rest as fits.
+func (pl *plan) minimumAndMore(minimum, full []int64, tier int) (fill, bool) {
+	for _, k := range pl.roomiest(tier, full) {
+		scope := pl.tiers[tier].domains[k]
+		if !pl.sumsHold(minimum, tier, k) {
+			continue
+		}
+		found, ok := pl.search(minimum, scope)
+		switch {
+		case !ok:
+			continue
+		case pl.sliced(tier):
+			found = pl.addSlices(found, minimum, full, func(need []int64) (fill, bool) { return pl.search(need, scope) })
+		default:
+			pl.addExtras(found, full, scope)
+		}
+		return found, true
+	}
+	return nil, false
+}
+
+// kindOf is the kind of hosts that the role was planned with, empty for any.
+func (pl *plan) kindOf(role int) string {
+	switch kind := pl.kinds[role]; kind {
+	case anyKind:
+		return ""
+	case noKind:
+		return pl.p.Roles[role].Kind
+	default:
+		return pl.kindNames[kind]
+	}
 }
 
 // settle moves the servers and gives out the ranks.

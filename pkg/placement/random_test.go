@@ -178,19 +178,7 @@ func randomGang(below func(int) int, p Problem) Problem {
 	for r := range 1 + below(3) {
 		p.Roles = append(p.Roles, randomRole(below, string(rune('a'+r)), len(p.Resources), len(p.Free)))
 	}
-	if p.Kinds != nil && below(2) == 0 {
-		for r := range p.Roles {
-			p.Roles[r].Family = "all"
-		}
-	}
-	if below(8) == 0 { // some of its pods run on a kind of host, perhaps the last one
-		p.Roles[0].Kind = []string{"old", "new", "gone"}[below(3)]
-		for r := range p.Roles {
-			if p.Roles[r].Family != "" {
-				p.Roles[r].Kind = p.Roles[0].Kind
-			}
-		}
-	}
+	drawFamily(below, p)
 	last := len(p.Tree.Levels()) - 1
 	if below(2) == 0 {
 		p.Constraint.Required = below(last + 1)
@@ -209,15 +197,38 @@ func randomGang(below func(int) int, p Problem) Problem {
 	}
 	if below(3) == 0 {
 		p.GPUs = randomGPUs(below, p.Free, len(p.Resources)-1)
-		for r := range p.Roles {
-			if role := &p.Roles[r]; below(4) > 0 {
-				role.GPU = len(p.Resources) - 1
-				role.Link = topology.Demand(below(4))
-				role.Request[role.GPU] = int64(1 + below(3))
-			}
-		}
+		drawLinks(below, p)
 	}
 	return p
+}
+
+// drawFamily makes some roles one family, and some of its pods run on a kind of host,
+// perhaps one of which none is left.
+func drawFamily(below func(int) int, p Problem) {
+	if p.Kinds != nil && below(2) == 0 {
+		for r := range p.Roles {
+			p.Roles[r].Family = "all"
+		}
+	}
+	if below(8) > 0 {
+		return
+	}
+	p.Roles[0].Kind = []string{"old", "new", "gone"}[below(3)]
+	for r := range p.Roles {
+		if p.Roles[r].Family != "" {
+			p.Roles[r].Kind = p.Roles[0].Kind
+		}
+	}
+}
+
+func drawLinks(below func(int) int, p Problem) {
+	for r := range p.Roles {
+		if role := &p.Roles[r]; below(4) > 0 {
+			role.GPU = len(p.Resources) - 1
+			role.Link = topology.Demand(below(4))
+			role.Request[role.GPU] = int64(1 + below(3))
+		}
+	}
 }
 
 func randomRole(below func(int) int, name string, resources, hosts int) Role {

@@ -279,8 +279,7 @@ func (s *victimSearch) spare(set []int) []int {
 	steps := maxSteps / maxVictimDomains / len(set)
 	for before := len(set) + 1; len(set) < before; {
 		before = len(set)
-		for i := len(set) - 1; i >= 0; i-- {
-			v := set[i]
+		for i, v := range slices.Backward(set) {
 			if s.put(v, false); s.isUnused(v, s.lastTakes()) || len(set) > 1 && s.work > 0 && s.enough(steps) {
 				set = slices.Delete(set, i, i+1)
 			} else {
@@ -296,11 +295,11 @@ func (s *victimSearch) spare(set []int) []int {
 
 // spareUnused drops from the set whoever the minimum of a placement does not need.
 func (s *victimSearch) spareUnused(set []int, takes map[int][]int64) []int {
-	for i := len(set) - 1; i >= 0; i-- {
-		if s.put(set[i], false); s.isUnused(set[i], takes) {
+	for i, v := range slices.Backward(set) {
+		if s.put(v, false); s.isUnused(v, takes) {
 			set = slices.Delete(set, i, i+1)
 		} else {
-			s.put(set[i], true)
+			s.put(v, true)
 		}
 	}
 	return set

@@ -140,7 +140,7 @@ func TestJobsGoWithoutATrace(t *testing.T) {
 			_, err := s.tutti.KubeflowV1().TFJobs(s.namespace).Get(ctx, "short", metav1.GetOptions{})
 			services, listErr := s.plane.Client.CoreV1().Services(s.namespace).List(ctx, metav1.ListOptions{})
 			if listErr != nil || !apierrors.IsNotFound(err) || len(services.Items) > 0 {
-				return fmt.Errorf("the job: %v; services: %d, %v", err, len(services.Items), listErr)
+				return fmt.Errorf("the job: %w; %d services, %w", err, len(services.Items), listErr)
 			}
 			return s.exists("short", 0)(ctx)
 		}},
@@ -157,7 +157,7 @@ func TestJobsGoWithoutATrace(t *testing.T) {
 				if apierrors.IsNotFound(err) {
 					return nil
 				}
-				return fmt.Errorf("the namespace is there: %v", err)
+				return fmt.Errorf("the namespace is there: %w", err)
 			},
 		},
 	})

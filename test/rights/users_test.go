@@ -28,7 +28,7 @@ func TestUsersRolesAreThoseOfKubeflow(t *testing.T) {
 			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}},
 		}, metav1.CreateOptions{})
 		must(t, err)
-		for _, verb := range strings.Fields("get list watch create update patch delete") {
+		for verb := range strings.FieldsSeq("get list watch create update patch delete") {
 			expect(t, user, namespace, "kubeflow.org", "tfjobs", "", verb, strings.Contains(may, verb))
 		}
 		expect(t, user, namespace, "kubeflow.org", "tfjobs", "status", "get", true)

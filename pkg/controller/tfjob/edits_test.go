@@ -123,7 +123,7 @@ func TestAnImpossibleEditForgetsNoRole(t *testing.T) {
 	w.look()
 	before := w.job().DeepCopy()
 	for name, edit := range map[string]jobOption{
-		"the chief":   func(job *kubeflowv1.TFJob) { delete(job.Spec.TFReplicaSpecs, chief); replicas("Cheif", 1)(job) },
+		"the chief":   func(job *kubeflowv1.TFJob) { delete(job.Spec.TFReplicaSpecs, chief); replicas("Boss", 1)(job) },
 		"the workers": func(job *kubeflowv1.TFJob) { job.Spec.TFReplicaSpecs[worker] = nil },
 	} {
 		w.edit(edit)

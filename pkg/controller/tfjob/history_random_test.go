@@ -282,9 +282,7 @@ func (l *life) check(v *view, p *plan) {
 		l.checkCounts(v, status)
 	}
 	l.checkCreations(v, p, ended || isSuspended || p.complaint != "")
-	if failure := findCondition(status, kubeflowv1.JobFailed); failure != nil && failure.Reason == kubeflowv1.TFJobFailedValidationReason && hasRun(&v.stored.Status) {
-		t.Errorf("H11 %s", failure.Message)
-	}
+	l.checkComplaint(&v.stored.Status, status)
 	if again := decide(v, testOptions, l.now); !equality.Semantic.DeepEqual(p.status, again.status) || !slices.Equal(actions(v, p), actions(v, again)) || p.after != again.after {
 		t.Error("H6 the same world, another decision")
 	}
@@ -294,6 +292,12 @@ func (l *life) check(v *view, p *plan) {
 		if l.pods[pod.Name] != pod || pod.DeletionTimestamp != nil {
 			t.Errorf("H10 %s is to be deleted", pod.Name)
 		}
+	}
+}
+
+func (l *life) checkComplaint(before, status *kubeflowv1.JobStatus) {
+	if failure := findCondition(status, kubeflowv1.JobFailed); failure != nil && failure.Reason == kubeflowv1.TFJobFailedValidationReason && hasRun(before) {
+		l.t.Errorf("H11 %s", failure.Message)
 	}
 }
 

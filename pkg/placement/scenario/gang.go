@@ -112,12 +112,7 @@ func readRole(c *cluster, l line, most int64) (placement.Role, error) {
 			role.Kind, err = l.one(w)
 		case "link":
 			role.GPU = gpu
-			var name string
-			if name, err = l.one(w); err == nil {
-				if role.Link, err = topology.ParseDemand(name); err != nil {
-					err = at(l.number, "%w", err)
-				}
-			}
+			role.Link, err = l.demand(w)
 		default:
 			err = l.setAmount(role.Request, w, 0)
 		}
@@ -138,6 +133,18 @@ func readRole(c *cluster, l line, most int64) (placement.Role, error) {
 	}
 	role.EligibleEmpty = role.Eligible
 	return role, nil
+}
+
+func (l line) demand(w word) (topology.Demand, error) {
+	name, err := l.one(w)
+	if err != nil {
+		return 0, err
+	}
+	demand, err := topology.ParseDemand(name)
+	if err != nil {
+		return 0, at(l.number, "%w", err)
+	}
+	return demand, nil
 }
 
 // place plans the gang and tells where it goes.

@@ -4,6 +4,7 @@
 package gangtopology
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -165,7 +166,7 @@ func TestMarksAreTakenBackWhenThePreemptorGoes(t *testing.T) {
 		}
 		return nil
 	}
-	if err := s.request(orderFor(preemptor, victims), klog.Background()); err != errNotWanted {
+	if err := s.request(orderFor(preemptor, victims), klog.Background()); !errors.Is(err, errNotWanted) {
 		t.Errorf("got %v, want %v", err, errNotWanted)
 	}
 	if n := s.count("delete"); n != 0 {

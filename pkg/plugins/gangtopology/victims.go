@@ -136,38 +136,70 @@ func (p *Plugin) eligibleWithout(ctx context.Context, c contest, r int) func(int
 // that refuses its pod for another reason than room, such as a port or an
 // anti-affinity, has to go too, the cheapest first, as far as it must.
 func (p *Plugin) prove(ctx context.Context, c contest, eviction clusterview.Eviction, chosen []int, pins map[types.UID]pin) ([]int, bool, error) {
-	proofs := 0
-	holds := func(chosen []int) (int, bool, error) {
-		proofs++
+	t := trial{left: maxProofs, holds: func(chosen []int) (int, bool, error) {
 		return p.holds(ctx, c, eviction, chosen, pins)
+	}}
+	o, err := t.try(chosen)
+	for err == nil && !o.ok && o.host != placement.Unplaced {
+		known := len(o.chosen)
+		cleared, clearErr := t.clear(o, standingOn(o.host, eviction, o.chosen))
+		if clearErr != nil || !cleared.ok && cleared.host == o.host {
+			return nil, false, clearErr
+		}
+		o, err = t.spare(cleared, o.host, known)
 	}
-	host, ok, err := holds(chosen)
-	for !ok && err == nil && host != placement.Unplaced {
-		refused, known := host, len(chosen)
-		for _, v := range standingOn(refused, eviction, chosen) {
-			if proofs >= maxProofs {
-				return nil, false, nil
-			}
-			chosen = append(slices.Clone(chosen), v)
-			if host, ok, err = holds(chosen); err != nil || ok || host != refused {
-				break
-			}
+	return withoutParts(o.chosen, eviction.Victims), o.ok, err
+}
+
+// trial plays plans through, left times at most.
+type trial struct {
+	left  int
+	holds func(chosen []int) (host int, ok bool, err error)
+}
+
+// played is what came of playing a plan through without the chosen: ok, or the host
+// that refused, Unplaced if none did.
+type played struct {
+	chosen []int
+	host   int
+	ok     bool
+}
+
+func (t *trial) try(chosen []int) (played, error) {
+	t.left--
+	host, ok, err := t.holds(chosen)
+	return played{chosen, host, ok}, err
+}
+
+// clear adds more of those that stand on the host that refused, one by one, until it
+// takes its pod. Where it never does, or nothing is left to try, the host stays.
+func (t *trial) clear(o played, more []int) (played, error) {
+	refused := o.host
+	for _, v := range more {
+		if t.left <= 0 {
+			return played{o.chosen, refused, false}, nil
 		}
-		if err != nil || !ok && host == refused {
-			return nil, false, err
-		}
-		for i := len(chosen) - 2; i >= known && proofs < maxProofs; i-- { // the last one did it; some before it may stay
-			fewer := slices.Delete(slices.Clone(chosen), i, i+1)
-			at, fine, err := holds(fewer)
-			if err != nil {
-				return nil, false, err
-			}
-			if fine || !ok && at != refused {
-				chosen, host, ok = fewer, at, fine
-			}
+		var err error
+		if o, err = t.try(append(slices.Clone(o.chosen), v)); err != nil || o.ok || o.host != refused {
+			return o, err
 		}
 	}
-	return withoutParts(chosen, eviction.Victims), ok, err
+	return o, nil
+}
+
+// spare drops those again that were added after the known ones and without whom refused
+// takes its pod as well. The last one did it, so that stays.
+func (t *trial) spare(o played, refused, known int) (played, error) {
+	for i := len(o.chosen) - 2; i >= known && t.left > 0; i-- {
+		fewer, err := t.try(slices.Delete(slices.Clone(o.chosen), i, i+1))
+		if err != nil {
+			return o, err
+		}
+		if fewer.ok || !o.ok && fewer.host != refused {
+			o = fewer
+		}
+	}
+	return o, nil
 }
 
 // standingOn lists the victims with a pod on the host that are not chosen, the

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -109,19 +110,45 @@ func TestPluginServesAKubeletAndItsSuccessor(t *testing.T) {
 	}
 	for n := healthy(t, stream); n != 6; n = healthy(t, stream) { // a half-written file may be read
 	}
-	topologies, err := file.Read(description)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if ill := topologies[0].Status.Unhealthy; len(ill) != 2 || ill[0].UUID != "GPU-n-2" || ill[1].UUID != "GPU-n-5" {
-		t.Errorf("agents are told of the unhealthy GPUs %v", ill)
-	}
+	checkDescribed(t, description, "GPU-n-2", "GPU-n-5")
 	if err := os.Remove(sick); err != nil {
 		t.Fatal(err)
 	}
 	for n := healthy(t, stream); n != 8; n = healthy(t, stream) {
 	}
 
+	checkAllocation(t, client)
+
+	stop() // it removes its socket, as a kubelet that starts does with the plugins'
+	kubelet, stop = startKubelet(t, folder)
+	defer stop()
+	client = kubelet.await(t, folder)
+	if stream, err = client.ListAndWatch(t.Context(), &api.Empty{}); err != nil {
+		t.Fatal(err)
+	}
+	if n := healthy(t, stream); n != 8 {
+		t.Errorf("the next kubelet sees %d healthy GPUs, want 8", n)
+	}
+}
+
+// checkDescribed checks which GPUs agents are told to be unhealthy.
+func checkDescribed(t *testing.T, description string, unhealthy ...string) {
+	t.Helper()
+	topologies, err := file.Read(description)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	for _, ill := range topologies[0].Status.Unhealthy {
+		told = append(told, ill.UUID)
+	}
+	if !slices.Equal(told, unhealthy) {
+		t.Errorf("agents are told of the unhealthy GPUs %v, want %v", told, unhealthy)
+	}
+}
+
+func checkAllocation(t *testing.T, client api.DevicePluginClient) {
+	t.Helper()
 	ids := []string{"GPU-n-0", "GPU-n-3"}
 	answer, err := client.Allocate(t.Context(), &api.AllocateRequest{ContainerRequests: []*api.ContainerAllocateRequest{{DevicesIds: ids}}})
 	if err != nil {
@@ -141,16 +168,5 @@ func TestPluginServesAKubeletAndItsSuccessor(t *testing.T) {
 	}
 	if _, err := client.Allocate(t.Context(), &api.AllocateRequest{ContainerRequests: []*api.ContainerAllocateRequest{{DevicesIds: []string{"GPU-n-8"}}}}); err == nil {
 		t.Error("a GPU that is not there was allocated")
-	}
-
-	stop() // it removes its socket, as a kubelet that starts does with the plugins'
-	kubelet, stop = startKubelet(t, folder)
-	defer stop()
-	client = kubelet.await(t, folder)
-	if stream, err = client.ListAndWatch(t.Context(), &api.Empty{}); err != nil {
-		t.Fatal(err)
-	}
-	if n := healthy(t, stream); n != 8 {
-		t.Errorf("the next kubelet sees %d healthy GPUs, want 8", n)
 	}
 }
