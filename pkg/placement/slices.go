@@ -146,6 +146,14 @@ func (pl *plan) splitExactly(need []int64, parts []int) []portion {
 		pl: pl, tier: pl.tierOf[pl.p.Constraint.SliceLevel], n: int64(pl.p.Constraint.SliceSize),
 		parts: parts, left: slices.Clone(need), failed: make(map[string]bool),
 	}
+	s.later = make([][]int64, len(parts))
+	later := make([]int64, len(need))
+	for i, k := range slices.Backward(parts) {
+		s.later[i] = slices.Clone(later)
+		for r := range later {
+			later[r] += pl.sum(s.tier, r, k)
+		}
+	}
 	if s.fill(0) {
 		return s.portions
 	}
@@ -159,6 +167,7 @@ type splitter struct {
 	tier     int
 	n        int64 // ranks of a slice
 	parts    []int
+	later    [][]int64       // [part][role] slots in the parts behind it
 	left     []int64         // [role] pods without a part
 	failed   map[string]bool // states that lead nowhere
 	portions []portion
@@ -181,14 +190,15 @@ func (s *splitter) fill(i int) bool {
 }
 
 // choose tries for the i-th part all numbers of pods of the roles from r on.
-// What is left of a role is whole slices and, until it is placed, the short one.
+// What is left of a role is whole slices and, until it is placed, the short one; no
+// more of it than the parts behind have slots for.
 func (s *splitter) choose(i int, pods []int64, r int) bool {
 	if r == len(pods) {
 		return s.take(i, pods)
 	}
 	left := s.left[r]
 	defer func() { s.left[r], pods[r] = left, 0 }()
-	for take := min(left, s.pl.sum(s.tier, r, s.parts[i])); take >= 0 && s.pl.limits.splits > 0; take-- {
+	for take := min(left, s.pl.sum(s.tier, r, s.parts[i])); take >= max(0, left-s.later[i][r]) && s.pl.limits.splits > 0; take-- {
 		if take%s.n != 0 && take%s.n != left%s.n {
 			continue
 		}
