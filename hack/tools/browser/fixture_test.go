@@ -7,6 +7,7 @@ package browser
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"testing"
 )
@@ -17,7 +18,6 @@ type fabric struct {
 	items []any
 	hosts []string // names, in the order of the tree
 	free  []int    // devices by host
-	mesh  int      // every how manieth host has the links of a hybrid cube mesh
 }
 
 type object = map[string]any
@@ -75,9 +75,7 @@ func (f *fabric) addTopology(name string, nvlinks func(a, b int) int) {
 
 func (f *fabric) add(apiVersion, kind string, metadata, rest object) {
 	o := object{"apiVersion": apiVersion, "kind": kind, "metadata": metadata}
-	for key, value := range rest {
-		o[key] = value
-	}
+	maps.Copy(o, rest)
 	f.items = append(f.items, o)
 }
 
