@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tutti-project/tutti/pkg/apis/tutti"
 	"github.com/tutti-project/tutti/pkg/engine"
 	"github.com/tutti-project/tutti/pkg/snapshot"
 	"github.com/tutti-project/tutti/pkg/snapshot/sketch"
@@ -66,6 +67,37 @@ gang g pods=2 gpus=8
 gang other pods=1 gpus=8`), Target{Gang: in("g")}, Options{})
 	if o.Placed || o.Reason != "Unschedulable" || !strings.Contains(o.Message, "nvidia.com/gpu") {
 		t.Errorf("placed %t, %s: %s", o.Placed, o.Reason, o.Message)
+	}
+}
+
+// TestAnOldRefusalIsNoAnswer: it was right when the snapshot was taken, or for another
+// scheduler; its message may have been left out.
+func TestAnOldRefusalIsNoAnswer(t *testing.T) {
+	for name, c := range map[string]struct {
+		lines, want string
+		placed      bool
+	}{
+		"placed now":    {"node n1 r1 gpus=8\ngang x pods=1 gpus=8", "placed 1 pod", true},
+		"refused again": {"node n1 r1 gpus=8\ngang x pods=2 gpus=8", "room for 1 of 2", false},
+		"too few":       {"node n1 r1 gpus=8\ngang x pods=1 gpus=8 minimum=3", "minimum is 3", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := sketch.Cluster(t, c.lines)
+			for _, o := range s.Objects {
+				kind := map[string]string{"PodGroup": tutti.GangPlacedCondition, "Pod": "PodScheduled"}[o.GetKind()]
+				if kind == "" {
+					continue
+				}
+				old := map[string]any{"type": kind, "status": "False", "reason": "Unschedulable", "message": ""}
+				if err := unstructured.SetNestedSlice(o.Object, []any{old}, "status", "conditions"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			o := run(t, s, Target{Gang: in("x")}, Options{})
+			if o.Placed != c.placed || !strings.Contains(o.Message, c.want) {
+				t.Errorf("placed %v, %q, want %q in it", o.Placed, o.Message, c.want)
+			}
+		})
 	}
 }
 

@@ -101,7 +101,10 @@ func isolate(s *snapshot.Snapshot, target Target, preempt bool, now time.Time) (
 		case "NodeTopology":
 			kept = append(kept, refreshed(o, s.Taken, now))
 		case "PodGroup":
-			if groups[snapshot.KeyOf(o)] {
+			switch {
+			case snapshot.KeyOf(o) == target.Gang:
+				kept = append(kept, undecided(o, tutti.GangPlacedCondition))
+			case groups[snapshot.KeyOf(o)]:
 				kept = append(kept, o)
 			}
 			found = found || snapshot.KeyOf(o) == target.Gang
@@ -140,13 +143,29 @@ func isolatePods(s *snapshot.Snapshot, target Target, preempt bool) (kept []*uns
 					return nil, nil, false, fmt.Errorf("pod %s: %w", snapshot.KeyOf(pod), err)
 				}
 			}
-			kept = append(kept, pod)
+			kept = append(kept, undecided(pod, string(v1.PodScheduled)))
 		case snapshot.NodeOf(pod) != "" || nominated != "":
 			kept = append(kept, pod)
 			groups[snapshot.GangOf(pod)] = true
 		}
 	}
 	return kept, groups, found, nil
+}
+
+// undecided is the object without a refusal of before: it would be read as the
+// answer, and the scheduler does not write one again that is the same.
+func undecided(o *unstructured.Unstructured, kind string) *unstructured.Unstructured {
+	if c, ok := snapshot.ConditionOf(o, kind); !ok || c.Status == metav1.ConditionTrue {
+		return o
+	}
+	o = o.DeepCopy()
+	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	conditions = slices.DeleteFunc(conditions, func(c any) bool {
+		fields, ok := c.(map[string]any)
+		return ok && fields["type"] == kind
+	})
+	_ = unstructured.SetNestedSlice(o.Object, conditions, "status", "conditions")
+	return o
 }
 
 // refreshed is an agent's report that is as old now as it was when the snapshot
