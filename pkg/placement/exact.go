@@ -18,36 +18,31 @@ import "slices"
 // That takes hosts x states x options x roles steps, where states is the product of
 // (pods+1) over those roles and a host has no more options than states.
 func (pl *plan) solve(need []int64, among span, steps *int) (f fill, decided bool) {
-	var hosts []int
-	for h := range among.all() {
-		if pl.helps(need, h) {
-			hosts = append(hosts, h)
-		}
-	}
-	s := pl.newSum(need, hosts, steps)
+	s := pl.newSum(need, pl.helpers(need, among), steps)
 	if s == nil {
 		return nil, pl.giveUp(steps)
 	}
 	if s.hopeless(need) {
 		return nil, true
 	}
-	last := make([]int32, s.states)
-	for i := range last {
-		last[i] = -1
-	}
-	last[0] = 0
-	rows := [][]int32{last}
-	for i := 0; last[s.states-1] < s.need; i++ {
-		if i == len(hosts) {
-			return nil, true
-		}
-		if *steps -= len(s.stairs[i].options) * s.states * max(1, len(s.small)); *steps < 0 {
-			return nil, pl.giveUp(steps)
-		}
-		last = s.extend(last, s.stairs[i])
-		rows = append(rows, last)
+	rows, decided := s.addUp(steps, func(last []int32) bool { return last[s.states-1] >= s.need })
+	switch {
+	case !decided:
+		return nil, pl.giveUp(steps)
+	case rows[len(rows)-1][s.states-1] < s.need:
+		return nil, true
 	}
 	return s.trace(rows, len(need), s.states-1, s.need), true
+}
+
+// helpers are the hosts that take a pod of any role.
+func (pl *plan) helpers(need []int64, among span) (hosts []int) {
+	for h := range among.all() {
+		if pl.helps(need, h) {
+			hosts = append(hosts, h)
+		}
+	}
+	return hosts
 }
 
 // helps says whether the host takes a pod of any role.
@@ -253,6 +248,25 @@ func (s *sum) allows(state int, st *staircase, option int) bool {
 		}
 	}
 	return true
+}
+
+// addUp adds the staircases up, until a row is enough or all of them are in it; decided
+// is false if it ran out of steps.
+func (s *sum) addUp(steps *int, enough func(last []int32) bool) (rows [][]int32, decided bool) {
+	last := slices.Repeat([]int32{-1}, s.states)
+	last[0] = 0
+	rows = [][]int32{last}
+	for _, st := range s.stairs {
+		if enough(last) {
+			break
+		}
+		if *steps -= len(st.options) * s.states * max(1, len(s.small)); *steps < 0 {
+			return rows, false
+		}
+		last = s.extend(last, st)
+		rows = append(rows, last)
+	}
+	return rows, true
 }
 
 // trace walks the table back from a state of its last row, with so many pods of the

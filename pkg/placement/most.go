@@ -73,26 +73,15 @@ func (rm *room) fillUp(f fill) {
 // solveMost is solve for as many pods as there is room for; decided is false if it
 // ran out of steps.
 func (pl *plan) solveMost(need []int64, among span, steps *int) (f fill, decided bool) {
-	var hosts []int
-	for h := range among.all() {
-		if pl.helps(need, h) {
-			hosts = append(hosts, h)
-		}
-	}
-	s := pl.newSum(need, hosts, steps)
+	s := pl.newSum(need, pl.helpers(need, among), steps)
 	if s == nil {
 		return nil, false
 	}
-	last := slices.Repeat([]int32{-1}, s.states)
-	last[0] = 0
-	rows := [][]int32{last}
-	for _, st := range s.stairs {
-		if *steps -= len(st.options) * s.states * max(1, len(s.small)); *steps < 0 {
-			return nil, false
-		}
-		last = s.extend(last, st)
-		rows = append(rows, last)
+	rows, decided := s.addUp(steps, func([]int32) bool { return false })
+	if !decided {
+		return nil, false
 	}
+	last := rows[len(rows)-1]
 	best, most := 0, int32(-1)
 	for state, big := range last {
 		if big < 0 {
