@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/utils/clock"
 
 	"github.com/tutti-project/tutti/pkg/clusterview"
@@ -113,12 +114,8 @@ func (r *remains) has(key types.NamespacedName) bool {
 }
 
 func (r *remains) fresh(pod *v1.Pod) bool {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == v1.DisruptionTarget {
-			return r.clock.Since(c.LastTransitionTime.Time) < staleMark
-		}
-	}
-	return false
+	_, mark := podutil.GetPodCondition(&pod.Status, v1.DisruptionTarget)
+	return mark != nil && r.clock.Since(mark.LastTransitionTime.Time) < staleMark
 }
 
 // run finishes what was begun, until ctx ends.
@@ -161,10 +158,8 @@ func (r *remains) finish(ctx context.Context, key types.NamespacedName, marked *
 		return
 	}
 	why := ""
-	for _, c := range marked.Status.Conditions {
-		if c.Type == v1.DisruptionTarget {
-			why = c.Message
-		}
+	if _, mark := podutil.GetPodCondition(&marked.Status, v1.DisruptionTarget); mark != nil {
+		why = mark.Message
 	}
 	klog.FromContext(ctx).Info("Evicting what a preemption has left of a gang", "podGroup", klog.KRef(key.Namespace, key.Name), "pods", len(victims), "preemption", why)
 	r.evictor.evict(order{
