@@ -8,6 +8,13 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+# A program built into the root is not to be committed with the rest.
+large=$(git ls-files -z | xargs -0 -I{} find {} -maxdepth 0 -size +1024k)
+if [[ -n $large ]]; then
+  echo "verify: too large for this repository (1 MiB): $large" >&2
+  exit 1
+fi
+
 state() {
   git diff HEAD
   git ls-files --others --exclude-standard -z | xargs -0r sha256sum
