@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # A program built into the root is not to be committed with the rest.
-large=$(git ls-files -z | xargs -0 -I{} find {} -maxdepth 0 -size +1024k)
+large=$(git ls-tree -r --format='%(objectsize) %(path)' HEAD | awk '$1 > 1024 * 1024')
 if [[ -n $large ]]; then
   echo "verify: too large for this repository (1 MiB): $large" >&2
   exit 1
