@@ -83,9 +83,12 @@ func newCapacity(tree *topology.Tree, resources []string, free [][]int64) *Plann
 		c.tiers = append(c.tiers, stratum{level: level, domains: tree.Domains(level)})
 	}
 	c.devices = make([]int64, len(free))
-	sums := c.sumUp(func(h int) int64 {
-		c.devices[h] = c.devicesIn(free[h])
-		return c.devices[h]
+	sums := c.sumUp(func(first, last int) (n int64) {
+		for h := first; h < last; h++ {
+			c.devices[h] = c.devicesIn(free[h])
+			n += c.devices[h]
+		}
+		return n
 	})
 	for t := range sums {
 		c.tiers[t].devices = sums[t]
@@ -246,20 +249,19 @@ func (c *Planner) devicesIn(free []int64) int64 {
 	return min(n, maxHostDevices)
 }
 
-// sumUp adds up a number of every host, asked for once, by the domains of every
-// tier but the last.
-func (c *Planner) sumUp(of func(host int) int64) [][]int64 {
+// sumUp adds up a number of every host by the domains of every tier but the last.
+// of is asked once for the sum of each of the narrowest, or of the only host.
+func (c *Planner) sumUp(of func(first, last int) int64) [][]int64 {
 	sums := make([][]int64, len(c.tiers)-1)
+	if len(sums) == 0 {
+		of(0, len(c.free))
+	}
 	for t := range slices.Backward(sums) {
 		domains, into := c.tiers[t].domains, make([]int64, len(c.tiers[t].domains))
 		sums[t] = into
 		if t == len(sums)-1 {
 			for k := range domains {
-				n := int64(0)
-				for h := domains[k].First; h < domains[k].Last; h++ {
-					n += of(h)
-				}
-				into[k] = n
+				into[k] = of(domains[k].First, domains[k].Last)
 			}
 			continue
 		}
@@ -269,11 +271,6 @@ func (c *Planner) sumUp(of func(host int) int64) [][]int64 {
 				k++
 			}
 			into[k] += sums[t+1][i]
-		}
-	}
-	if len(sums) == 0 { // the cluster is a single host
-		for h := range c.free {
-			of(h)
 		}
 	}
 	return sums

@@ -48,6 +48,14 @@ var unknownRanks = func() (ranks [65]int64) {
 	return ranks
 }()
 
+// unknownRank is that of a host with so many devices and nothing known of its GPUs.
+func unknownRank(devices int64) int64 {
+	if uint64(devices) < uint64(len(unknownRanks)) {
+		return unknownRanks[devices]
+	}
+	return offer{devices: devices}.rank()
+}
+
 // rank is the preferences in one number: less is better.
 func (o offer) rank() int64 {
 	rank := int64(0)

@@ -63,17 +63,11 @@ func (c *Planner) shapeOf(role *Role, kind int) *shape {
 func (c *Planner) newShape(s *shape) *shape {
 	s.device = c.devicesIn(s.request) > 0
 	s.keys, s.seen = make([]key, len(c.free)), c.dropped+len(c.changed)
-	keyOf := s.keyOf
+	look := s.look
 	if c.gpus == nil && s.kind == anyKind && s.link == 0 {
-		keyOf = s.plainKeyOf
+		look = s.lookPlainly
 	}
-	s.sums = c.sumUp(func(h int) int64 {
-		k := keyOf(c, h)
-		s.keys[h] = k
-		n := k.slots()
-		s.most = max(s.most, n)
-		return n
-	})
+	s.sums = c.sumUp(func(first, last int) int64 { return look(c, first, last) })
 	if c.keep {
 		s.order = newOrdered(s.keys)
 	}
@@ -109,22 +103,35 @@ const (
 	classDevices = 3
 )
 
-func (s *shape) classOf(c *Planner, host int) int {
-	if !s.device && c.devices[host] > 0 {
+func (s *shape) classOf(devices int64) int {
+	if !s.device && devices > 0 {
 		return classDevices
 	}
 	return classPlain
 }
 
-// plainKeyOf is keyOf where nothing is known of GPUs, and kinds do not matter.
-func (s *shape) plainKeyOf(c *Planner, host int) key {
-	var rank int64
-	if devices := c.devices[host]; devices < int64(len(unknownRanks)) {
-		rank = unknownRanks[devices]
-	} else {
-		rank = offer{devices: devices}.rank()
+// look finds the keys of a stretch of hosts, and returns how many slots it has.
+func (s *shape) look(c *Planner, first, last int) (total int64) {
+	for h := first; h < last; h++ {
+		k := s.keyOf(c, h)
+		s.keys[h] = k
+		s.most = max(s.most, k.slots())
+		total += k.slots()
 	}
-	return newKey(s.classOf(c, host), slotsIn(c.free[host], s.request, s.unbound), rank, host)
+	return total
+}
+
+// lookPlainly is look where nothing is known of GPUs, and kinds do not matter.
+func (s *shape) lookPlainly(c *Planner, first, last int) (total int64) {
+	free, devices, most := c.free[first:last], c.devices[first:last], s.most
+	for i, keys := 0, s.keys[first:last]; i < len(keys); i++ {
+		slots := slotsIn(free[i], s.request, s.unbound)
+		keys[i] = newKey(s.classOf(devices[i]), slots, unknownRank(devices[i]), first+i)
+		most = max(most, slots)
+		total += slots
+	}
+	s.most = most
+	return total
 }
 
 func (s *shape) keyOf(c *Planner, host int) key {
@@ -132,7 +139,7 @@ func (s *shape) keyOf(c *Planner, host int) key {
 	if c.isOfKind(host, s.kind) {
 		slots = s.slotsOn(c.free[host], gpus)
 	}
-	return newKey(s.classOf(c, host), slots, s.rank(gpus, c.devices[host]), host)
+	return newKey(s.classOf(c.devices[host]), slots, s.rank(gpus, c.devices[host]), host)
 }
 
 // slotsOn is how many pods a host has room for that has this left.
@@ -147,10 +154,7 @@ func (s *shape) slotsOn(free []int64, gpus HostGPUs) int64 {
 // rank compares hosts with equally many slots.
 func (s *shape) rank(gpus HostGPUs, devices int64) int64 {
 	if gpus.Model == nil {
-		if devices < int64(len(unknownRanks)) {
-			return unknownRanks[devices]
-		}
-		return offer{devices: devices}.rank()
+		return unknownRank(devices)
 	}
 	return offer{gpus: gpus, devices: devices, size: int(s.request[gpus.Resource])}.rank()
 }

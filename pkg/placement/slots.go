@@ -68,6 +68,8 @@ type marks struct {
 
 	candidates []candidate // memory for the list of one tier
 	keys       []key       // and of one packing
+	left       []int64     // and for the room of one plan
+	hosts      []int
 }
 
 func newMarks(hosts int) marks { return marks{row: make([]int32, hosts)} }
@@ -101,7 +103,7 @@ func newPlan(c *Planner, p *Problem, kinds []int, l limits) *plan {
 	}
 	c.marks.grow(len(p.Roles))
 	pl.excluded, pl.reasons = make(map[int]bool), make(map[string]int)
-	pl.room = room{pl: pl, row: c.marks.row}
+	pl.room = room{pl: pl, row: c.marks.row, left: c.marks.left, hosts: c.marks.hosts}
 	pl.addTiers()
 	pl.assume()
 	pl.recall()
@@ -118,6 +120,7 @@ type refusal struct {
 // kinds recalls it.
 func (pl *plan) release() {
 	pl.room.reset()
+	pl.marks.left, pl.marks.hosts = pl.room.left, pl.room.hosts
 	for _, r := range pl.marks.refused {
 		pl.marks.asked[r.role][r.host] = unasked
 	}
