@@ -54,6 +54,12 @@ type Var struct {
 	First bool
 }
 
+// Size in bytes, as a program is given the variable: name=value and a zero.
+func (v Var) Size() int { return len(v.Name) + len("=") + len(v.Value) + 1 }
+
+// MaxSize of a variable: Linux starts no program with a longer one where memory pages are of 4 KiB (execve(2), MAX_ARG_STRLEN).
+const MaxSize = 32 * 4096
+
 // Env returns the variables that framework wants in the environment of the task, in order. None at all is a good answer: a
 // job of a single task has no peers.
 func Env(framework string, job Job, task Task) ([]Var, error) {

@@ -4,6 +4,7 @@
 package clusterspec
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -20,10 +21,12 @@ func flagHosts(job Job, task Task) ([]Var, error) {
 		r, _ := job.role(role) // a job without the role has no hosts in it
 		return strings.Join(job.addresses(r), ",")
 	}
-	return []Var{
+	vars := []Var{
 		{Name: "TUTTI_PS_HOSTS", Value: hosts("ps"), First: true},
 		{Name: "TUTTI_WORKER_HOSTS", Value: hosts("worker"), First: true},
 		{Name: "TUTTI_JOB_NAME", Value: task.Role, First: true},
 		{Name: "TUTTI_TASK_INDEX", Value: strconv.Itoa(task.Index), First: true},
-	}, nil
+	}
+	// Where a list is too long, programs that do without it are to run.
+	return slices.DeleteFunc(vars, func(v Var) bool { return v.Size() > MaxSize }), nil
 }

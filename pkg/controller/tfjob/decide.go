@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
+	"github.com/tutti-project/tutti/pkg/clusterspec"
 )
 
 // plan is what a reconcile will do, in the order of its fields.
@@ -112,6 +113,9 @@ func begin(p *plan, v *view, options Options, now time.Time) {
 		return
 	}
 	setCondition(&p.status, createdCondition(v.job), now)
+	if longest := longestVariable(v, options.Domain); longest.Size() > clusterspec.MaxSize {
+		p.events = append(p.events, environmentTooLong(longest))
+	}
 	for i := range v.roles {
 		r := &v.roles[i]
 		if r.spec.Template.Spec.RestartPolicy != "" {

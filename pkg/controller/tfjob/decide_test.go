@@ -4,6 +4,7 @@
 package tfjob
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -251,6 +252,30 @@ func TestActiveCountsOfFinishedJobsEndWithTheirPods(t *testing.T) {
 				t.Errorf("got %+v, want %d active, 1 failed", got, tc.want)
 			}
 		})
+	}
+}
+
+func TestJobsTooLargeForTFConfigAreWarned(t *testing.T) {
+	for _, tc := range []struct {
+		workers     int32
+		dynamic     bool
+		wantWarning bool
+	}{{500, false, false}, {6000, false, true}, {6000, true, false}} {
+		job := makeJob(replicas(worker, tc.workers, kubeflowv1.RestartPolicyNever))
+		job.Spec.EnableDynamicWorker = tc.dynamic
+		v := makeView(t, job)
+		if got := slices.Contains(reasons(decide(v, testOptions, testTime).events), "EnvironmentTooLong"); got != tc.wantWarning {
+			t.Errorf("%d workers, dynamic %t: warned %t, want %t", tc.workers, tc.dynamic, got, tc.wantWarning)
+		}
+		pod, err := newPod(v, newcomer{slot: v.slots()[tc.workers-1]}, testOptions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range pod.Spec.Containers[0].Env {
+			if isLong := len(e.Name)+len(e.Value)+2 > 128<<10; isLong != (tc.wantWarning && e.Name == "TF_CONFIG") {
+				t.Errorf("%d workers, dynamic %t: %s has %d bytes", tc.workers, tc.dynamic, e.Name, len(e.Value))
+			}
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
+	"github.com/tutti-project/tutti/pkg/clusterspec"
 )
 
 // event is what is told about a job to people; the object is always the TFJob.
@@ -29,6 +30,11 @@ func templateRestartPolicyIgnored(r *role) event {
 func templateSchedulerKept(r *role) event {
 	return event{corev1.EventTypeWarning, "SetPodTemplateSchedulerName",
 		fmt.Sprintf("The pod template of %s names scheduler %s; it is kept, and that scheduler must place the gang", r.kind, r.spec.Template.Spec.SchedulerName)}
+}
+
+func environmentTooLong(longest clusterspec.Var) event {
+	return event{corev1.EventTypeWarning, "EnvironmentTooLong", fmt.Sprintf("%s takes %d KiB, and most nodes start no program with a variable above %d KiB; "+
+		"use fewer replicas, shorter names of job and namespace, or enableDynamicWorker", longest.Name, longest.Size()>>10, clusterspec.MaxSize>>10)}
 }
 
 func jobInvalid(message string) event {

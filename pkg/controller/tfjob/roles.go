@@ -129,6 +129,24 @@ func clusterJob(v *view, domain string) clusterspec.Job {
 	return spec
 }
 
+// longestVariable that the controller puts into the job's pods. A job that cannot be run has none.
+func longestVariable(v *view, domain string) (longest clusterspec.Var) {
+	if len(v.problems) > 0 {
+		return longest // with thousands of millions of replicas, maybe
+	}
+	// All tasks are told the same peers, or, of a dynamic job, few.
+	vars, err := clusterspec.Env(kubeflowv1.TFJobFrameworkName, clusterJob(v, domain), v.slots()[0].task())
+	if err != nil {
+		return longest
+	}
+	for _, variable := range vars {
+		if variable.Size() > longest.Size() {
+			longest = variable
+		}
+	}
+	return longest
+}
+
 func trainingPort(pod *corev1.PodSpec) int {
 	if c := trainer(pod); c != nil {
 		for _, p := range c.Ports {
