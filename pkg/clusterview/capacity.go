@@ -147,6 +147,32 @@ func fillFree(free []int64, info fwk.NodeInfo, names []string) {
 	}
 }
 
+// Fits tells whether the node has room for a request beside another one that is kept
+// there, in the units of Role.Request.
+func Fits(info fwk.NodeInfo, request, kept map[string]int64) bool {
+	names := slices.Sorted(maps.Keys(request))
+	free := make([]int64, len(names))
+	fillFree(free, info, names)
+	for i, name := range names {
+		if request[name] > free[i]-kept[name] {
+			return false
+		}
+	}
+	return true
+}
+
+// Holds tells whether a node that has so much, and nothing on it, has room for the
+// request.
+func Holds(allocatable v1.ResourceList, request map[string]int64) bool {
+	for name, n := range request {
+		quantity := allocatable[v1.ResourceName(name)]
+		if n > valueOf(name, quantity) {
+			return false
+		}
+	}
+	return true
+}
+
 // vectorOf is what a pod holds, in the order of the names given.
 func vectorOf(r fwk.Resource, names []string) []int64 {
 	vector := make([]int64, len(names))

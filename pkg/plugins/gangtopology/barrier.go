@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/tutti-project/tutti/pkg/topology"
@@ -166,6 +167,9 @@ func (r *round) ready(pod *v1.Pod) {
 	r.state = roundBinding
 	close(r.decided)
 	waited := r.plugin.gate.placed(r.key)
+	if turned := r.plugin.rooms.whole(r.key); len(turned) > 0 {
+		r.plugin.handle.Activate(klog.Background(), turned)
+	}
 	r.plugin.meter.placed(r.count.all, waited)
 	if r.start != nil {
 		r.plugin.meter.begins(*r.start)

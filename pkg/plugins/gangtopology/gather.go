@@ -94,6 +94,7 @@ func (p *Plugin) gather(ctx context.Context, info fwk.PodGroupInfo, nodes []fwk.
 		return g, errors.New(lack)
 	}
 	p.rooms.release(info.GetUnscheduledPods())
+	p.rooms.notice(p.handle.SnapshotSharedLister().NodeInfos())
 	g.problem.Changes = p.rooms.beside(g.problem, priorityOf(g.group), ownOf(info.GetUnscheduledPods()))
 	for i, role := range g.roles {
 		request := role.Vector(g.problem.Resources[:len(g.problem.Resources)-len(conflicts)])

@@ -167,7 +167,7 @@ func newPlugin(t *testing.T, handle *fakeHandle, verdicts *[]string) *Plugin {
 
 // newTestRooms keeps none yet; current is the pod as the API has it, nil for gone.
 func newTestRooms(current *v1.Pod) *rooms {
-	return &rooms{clock: clock.RealClock{}, kept: map[types.UID]room{}, current: func(pod *v1.Pod) (*v1.Pod, error) {
+	return &rooms{clock: clock.RealClock{}, kept: map[types.UID]room{}, lost: newLost(), current: func(pod *v1.Pod) (*v1.Pod, error) {
 		if current == nil {
 			return nil, apierrors.NewNotFound(schema.GroupResource{}, pod.Name)
 		}

@@ -33,13 +33,14 @@ type pinned struct {
 // Clone implements fwk.StateData; a pin is never changed.
 func (p *pinned) Clone() fwk.StateData { return p }
 
-// PreFilter implements fwk.PreFilterPlugin: the one node of the plan.
+// PreFilter implements fwk.PreFilterPlugin: the one node of the plan. A single pod
+// may go to any that has room beside the places of lost members.
 func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if _, err := state.Read(probeKey); err == nil {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	if _, ok := clusterview.GroupOf(pod); !ok {
-		return nil, fwk.NewStatus(fwk.Skip)
+		return p.holdsFrom(state, pod)
 	}
 	cycle := state.GetPodGroupSchedulingCycle()
 	if cycle == nil {
@@ -66,9 +67,12 @@ func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
 // Filter implements fwk.FilterPlugin. It refuses every other node, because the
 // fast paths for nominated nodes and for batches pass over PreFilter's result.
-func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) *fwk.Status {
+func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
 	pinned := pinOf(state)
-	if pinned == nil || pinned.node == node.Node().Name {
+	if pinned == nil {
+		return p.refuses(state, pod, node)
+	}
+	if pinned.node == node.Node().Name {
 		return nil
 	}
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) not in the gang's plan")

@@ -44,8 +44,12 @@ type rooms struct {
 	// current is the pod as the API has it.
 	current func(*v1.Pod) (*v1.Pod, error)
 
+	// torn tells whether a gang runs in part.
+	torn func(types.NamespacedName) bool
+
 	mu   sync.Mutex
 	kept map[types.UID]room
+	lost lost
 }
 
 type room struct {
@@ -57,9 +61,11 @@ type room struct {
 
 func newRooms(handle framework.Framework, clock clock.Clock) *rooms {
 	pods := handle.SharedInformerFactory().Core().V1().Pods().Lister()
-	return &rooms{handle: handle, clock: clock, kept: map[types.UID]room{}, current: func(pod *v1.Pod) (*v1.Pod, error) {
-		return pods.Pods(pod.Namespace).Get(pod.Name)
-	}}
+	return &rooms{
+		handle: handle, clock: clock, kept: map[types.UID]room{}, lost: newLost(),
+		current: func(pod *v1.Pod) (*v1.Pod, error) { return pods.Pods(pod.Namespace).Get(pod.Name) },
+		torn:    func(key types.NamespacedName) bool { return runsInPart(handle.PodGroupManager(), key) },
+	}
 }
 
 // keep keeps room for the pod on the node.
@@ -86,6 +92,7 @@ func (r *rooms) drop(pods ...*v1.Pod) bool {
 		_, had := r.kept[pod.UID]
 		any = any || had
 		delete(r.kept, pod.UID)
+		delete(r.lost.turned, pod.UID)
 	}
 	return any
 }
@@ -115,18 +122,24 @@ func (r *rooms) updated(old, pod *v1.Pod) {
 }
 
 // beside adds to the changes what room is kept, on the hosts of the planner, for
-// pods of this priority and above that are not these.
+// pods of this priority and above that are not these, and for such as were lost.
 func (r *rooms) beside(problem placement.Problem, priority int32, own func(*v1.Pod) bool) []placement.Change {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.kept) == 0 {
+	now := r.clock.Now()
+	all := r.places(priority, own)
+	for _, kept := range r.kept {
+		if !now.After(kept.until) && corev1helpers.PodPriority(kept.pod) >= priority && !own(kept.pod) {
+			all = append(all, kept)
+		}
+	}
+	if len(all) == 0 {
 		return problem.Changes
 	}
 	changes := newChanges(problem)
-	now := r.clock.Now()
-	for _, kept := range r.kept {
+	for _, kept := range all {
 		host, ok := problem.Tree.HostIndex(kept.node)
-		if !ok || now.After(kept.until) || corev1helpers.PodPriority(kept.pod) < priority || own(kept.pod) {
+		if !ok {
 			continue
 		}
 		free := changes.of(host)
@@ -156,8 +169,12 @@ func (r *rooms) run(ctx context.Context, changed func()) {
 			r.handle.DeleteNominatedPodIfExists(pod)
 			r.deny(ctx, pod)
 		}
-		if len(overdue) > 0 {
+		expired, turned := r.expire(r.takes)
+		if expired || len(overdue) > 0 {
 			changed()
+		}
+		if len(turned) > 0 {
+			r.handle.Activate(klog.FromContext(ctx), turned)
 		}
 	}, expiryCheck)
 }
@@ -240,10 +257,17 @@ func (c changes) list() []placement.Change {
 // tells when those are known that there were at the start.
 func (p *Plugin) watch(pods cache.SharedIndexInformer) (synced cache.InformerSynced, err error) {
 	registration, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { p.rooms.added(obj.(*v1.Pod)) },
-		UpdateFunc: func(old, obj any) { p.rooms.updated(old.(*v1.Pod), obj.(*v1.Pod)) },
+		AddFunc: func(obj any) {
+			p.rooms.runs(obj.(*v1.Pod))
+			p.rooms.added(obj.(*v1.Pod))
+		},
+		UpdateFunc: func(old, obj any) {
+			p.rooms.runs(obj.(*v1.Pod))
+			p.rooms.updated(old.(*v1.Pod), obj.(*v1.Pod))
+		},
 		DeleteFunc: func(obj any) {
 			pod := final[*v1.Pod](obj)
+			p.rooms.lose(pod)
 			if p.rooms.drop(pod) {
 				p.gate.changed()
 			}

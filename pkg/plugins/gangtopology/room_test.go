@@ -22,7 +22,7 @@ import (
 func roomScene() (*rooms, *testingclock.FakeClock, placement.Problem) {
 	clock := testingclock.NewFakeClock(epochZero)
 	tree := topology.New(nil, []topology.HostLabels{{Name: "n"}})
-	return &rooms{clock: clock, kept: map[types.UID]room{}}, clock, placement.Problem{Tree: tree, Resources: []string{"nvidia.com/gpu"}, Free: [][]int64{{8}}}
+	return &rooms{clock: clock, kept: map[types.UID]room{}, lost: newLost()}, clock, placement.Problem{Tree: tree, Resources: []string{"nvidia.com/gpu"}, Free: [][]int64{{8}}}
 }
 
 func waitingFor(name, node string, priority int32) *v1.Pod {
