@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// RewriteSection replaces the section of a document that make bench-<name> owns, or
-// appends one.
-func RewriteSection(doc, name, text string) error {
-	begin := fmt.Sprintf("<!-- %s: written by make bench-%s -->\n", name, name)
+// RewriteSection replaces the section of a document that make with these arguments
+// owns, or appends one.
+func RewriteSection(doc, name, arguments, text string) error {
+	begin := fmt.Sprintf("<!-- %s: written by make %s -->\n", name, arguments)
 	end := fmt.Sprintf("<!-- %s: end -->\n", name)
 	old, err := os.ReadFile(doc)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -12,7 +12,7 @@ import (
 func TestRewritingTouchesOneSectionAlone(t *testing.T) {
 	doc := filepath.Join(t.TempDir(), "benchmarks.md")
 	for _, section := range [][2]string{{"a", "one\n"}, {"b", "two\n"}, {"a", "three\n"}} {
-		if err := RewriteSection(doc, section[0], section[1]); err != nil {
+		if err := RewriteSection(doc, section[0], "bench-"+section[0], section[1]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -24,7 +24,7 @@ func TestRewritingTouchesOneSectionAlone(t *testing.T) {
 	if err := os.WriteFile(doc, []byte("<!-- a: written by make bench-a -->\nno end"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := RewriteSection(doc, "a", "four\n"); err == nil {
+	if err := RewriteSection(doc, "a", "bench-a", "four\n"); err == nil {
 		t.Error("a section without an end is rewritten")
 	}
 }

@@ -94,5 +94,5 @@ func run(ctx context.Context, o options) (bool, error) {
 	text := section(o, []row{
 		{fmt.Sprintf("as delivered (%g requests a second)", o.qps), delivered}, {"no rate in the way", free},
 	}, wait, loop, writes)
-	return met, bench.RewriteSection(o.doc, "controller", text)
+	return met, bench.RewriteSection(o.doc, "controller", "bench-controller", text)
 }

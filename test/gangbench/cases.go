@@ -100,8 +100,8 @@ func (r result) String() string {
 
 func (r result) seconds() float64 { return r.took.Seconds() }
 
-// table is the case's rows for the document.
-func (c benchCase) table(results map[string][]result) string {
+// section is what the document says of the case.
+func (c benchCase) section(results map[string][]result) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n| contender | median | turns | CPU of the scheduler | its peak memory |\n|---|---|---|---|---|\n", c.what)
 	for _, name := range c.contenderNames() {
@@ -125,6 +125,10 @@ func (c benchCase) table(results map[string][]result) string {
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", name, median, strings.Join(times, ", "), cpu, peak)
 	}
+	b.WriteString("\n")
+	for _, g := range c.goals {
+		fmt.Fprintf(&b, "- %s / %s: %.2f; the goal is %s\n", g.over, g.under, c.ratio(results, g), g.Bound())
+	}
 	return b.String()
 }
 
@@ -132,11 +136,15 @@ func (c benchCase) table(results map[string][]result) string {
 func (c benchCase) judge(results map[string][]result) (lines []string, met bool) {
 	met = true
 	for _, g := range c.goals {
-		ratio := c.median(results, g.over) / c.median(results, g.under)
+		ratio := c.ratio(results, g)
 		lines = append(lines, g.Line(ratio))
 		met = met && g.Met(ratio)
 	}
 	return lines, met
+}
+
+func (c benchCase) ratio(results map[string][]result, g goal) float64 {
+	return c.median(results, g.over) / c.median(results, g.under)
 }
 
 func (c benchCase) median(results map[string][]result, name string) float64 {

@@ -43,7 +43,7 @@ type options struct {
 	racks, turns int
 	scale        int
 	cases        string
-	dir          string
+	dir, doc     string
 }
 
 func main() {
@@ -53,6 +53,7 @@ func main() {
 	flag.IntVar(&o.turns, "turns", 3, "turns of every contender")
 	flag.StringVar(&o.cases, "cases", strings.Join(names(), ","), "cases to measure")
 	flag.StringVar(&o.dir, "dir", ".bench", "folder for the control plane's files; removed at the end")
+	flag.StringVar(&o.doc, "doc", "docs/benchmarks.md", "document whose section on each case is rewritten")
 	flag.Parse()
 	bench.Main(func(ctx context.Context) (bool, error) { return run(ctx, o) })
 }
@@ -70,7 +71,7 @@ func run(ctx context.Context, o options) (bool, error) {
 		return false, err
 	}
 	defer s.plane.Stop()
-	var tables, ratios []string
+	var ratios []string
 	met := true
 	for _, c := range cases {
 		if !slices.Contains(wanted, c.name) {
@@ -82,12 +83,14 @@ func run(ctx context.Context, o options) (bool, error) {
 		if err != nil {
 			return false, fmt.Errorf("%s: %w", c.name, err)
 		}
-		tables = append(tables, c.table(results))
 		lines, ok := c.judge(results)
 		ratios = append(ratios, lines...)
 		met = met && ok
+		if err := bench.RewriteSection(o.doc, "gangs "+c.name, "bench BENCH=-cases="+c.name, c.section(results)); err != nil {
+			return false, err
+		}
 	}
-	fmt.Printf("\n%s\n", strings.Join(tables, "\n"))
+	fmt.Println()
 	for _, line := range ratios {
 		fmt.Println(line)
 	}

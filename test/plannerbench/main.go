@@ -77,7 +77,7 @@ func run(ctx context.Context, s settings) (bool, error) {
 	if isBusy(load) && !s.busy {
 		return met, fmt.Errorf("other programs were running (load %.1f), so %s is left as it was; run this again when nothing else does, or with -busy", load, s.doc)
 	}
-	return met, bench.RewriteSection(s.doc, "planner", section(f, verdicts, load))
+	return met, bench.RewriteSection(s.doc, "planner", "bench-planner", section(f, verdicts, load))
 }
 
 func measure(ctx context.Context, s settings) (figures, error) {

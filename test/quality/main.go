@@ -94,7 +94,7 @@ func run(ctx context.Context, first uint64, seeds int, doc, chart string) (bool,
 	if err := os.WriteFile(chart, []byte(drawChart(outcomes)), 0o644); err != nil {
 		return false, err
 	}
-	if err := bench.RewriteSection(doc, "quality", section(outcomes, seeds, chart)); err != nil {
+	if err := bench.RewriteSection(doc, "quality", "bench-quality", section(outcomes, seeds, chart)); err != nil {
 		return false, err
 	}
 	return judge(outcomes), nil
