@@ -15,15 +15,13 @@ const (
 
 // limits are what one plan may still spend.
 type limits struct {
-	steps  int // in packing domains exactly, with the listing of what hosts take
-	cover  int // in choosing sub-domains, which needs no proof
-	splits int // in splitting slices exactly: parts that are packed for it
-	most   int // in packing what a domain has room for
-	out    int // in choosing what slices leave out there
+	steps int // in packing domains exactly, with the listing of what hosts take, and in splitting slices
+	cover int // in choosing sub-domains, which needs no proof
+	most  int // in packing what a domain has room for
 }
 
-// limitsOf shares out so many steps: all of them for the packing, the other
-// searches in proportion.
+// limitsOf shares out so many steps: all of them for the packing, the choice of
+// sub-domains in proportion.
 func limitsOf(steps int) limits {
-	return limits{steps: steps, cover: steps >> 4, splits: steps >> 13, most: maxMostSteps, out: maxMostSplits}
+	return limits{steps: steps, cover: steps >> 4, most: maxMostSteps}
 }

@@ -11,11 +11,8 @@ import (
 // What a domain that does not take the gang has room for: the most pods of all
 // roles at once that any packing puts there.
 
-// Limits of it, of one plan: where they are reached, more might fit.
-const (
-	maxMostSteps  = 1 << 20 // of the exact packing
-	maxMostSplits = 1 << 8  // ways to leave pods of sliced roles out
-)
+// maxMostSteps is the limit of it, of one plan: where it is reached, more might fit.
+const maxMostSteps = 1 << 20
 
 // most packs as many of the needed pods as the tier's k-th domain takes, and returns
 // how many of each role find no room, and whether no packing holds more. With ask
@@ -118,8 +115,6 @@ func (pl *plan) mostSliced(need []int64, t, k int, ask bool) (short []int64, cer
 // lacks by itself is the least; then all ways to leave so many pods out are tried,
 // until there is one, or the quick split leaves out no more.
 func (pl *plan) splitMost(need []int64, parts []int) (portions []portion, short []int64, certain bool) {
-	bounded := pl.bounded
-	defer func() { pl.bounded = bounded }()
 	least := make([]int64, len(need))
 	for r, n := range need {
 		least[r] = n - int64(sort.Search(int(n), func(i int) bool {
@@ -133,21 +128,20 @@ func (pl *plan) splitMost(need []int64, parts []int) (portions []portion, short 
 	if short == nil {
 		return portions, make([]int64, len(need)), true
 	}
-	certain = true
-	for out := totalOf(least); out < totalOf(short); out++ {
+	s := pl.newSplitter(parts, &pl.limits.most)
+	for out := totalOf(least); out < totalOf(short) && *s.steps >= 0; out++ {
 		less, found := make([]int64, len(need)), []portion(nil)
 		var leave func(r int, left int64) bool
 		leave = func(r int, left int64) bool {
 			if r == len(need)-1 {
 				less[r] = need[r] - least[r] - left
-				if less[r] < 0 || pl.limits.out <= 0 {
+				if less[r] < 0 {
 					return false
 				}
-				pl.limits.out--
-				found = pl.splitWhole(less, parts)
+				found = s.splitAnyhow(less)
 				return found != nil
 			}
-			for n := int64(0); n <= min(left, need[r]-least[r]); n++ {
+			for n := int64(0); n <= min(left, need[r]-least[r]) && *s.steps >= 0; n++ {
 				if less[r] = need[r] - least[r] - n; leave(r+1, left-n) {
 					return true
 				}
@@ -158,35 +152,38 @@ func (pl *plan) splitMost(need []int64, parts []int) (portions []portion, short 
 			for r := range short {
 				short[r] = need[r] - less[r]
 			}
-			return found, short, certain && pl.limits.out > 0 && pl.limits.splits > 0
+			return found, short, !s.undecided
 		}
-		certain = certain && pl.limits.out > 0 && pl.limits.splits > 0
 	}
-	return portions, short, certain
+	return portions, short, !s.undecided
 }
 
-// splitWhole divides all of the pods, if it can.
-func (pl *plan) splitWhole(need []int64, parts []int) []portion {
-	portions, missing := pl.splitQuickly(need, parts)
+// splitAnyhow divides all of the pods, if it can: quickly or exactly.
+func (s *splitter) splitAnyhow(need []int64) []portion {
+	if !s.spend(lookSteps * s.pl.hostsOf(s.tier, s.parts).size() * len(need)) {
+		return nil
+	}
+	portions, missing := s.pl.splitQuickly(need, s.parts)
 	if missing == nil {
 		return append(portions, portion{domain: -1, pods: make([]int64, len(need))}) // not nil, even of nothing
 	}
-	return pl.splitExactly(need, parts)
+	return s.split(need)
 }
 
 // packMost packs the portions, with ask set on hosts that are eligible.
 func (pl *plan) packMost(portions []portion, ask bool) (fill, bool) {
-	if ask {
-		return pl.packPortions(portions)
-	}
 	t, all := pl.tierOf[pl.p.Constraint.SliceLevel], make(fill, len(pl.p.Roles))
 	for _, portion := range portions {
 		if totalOf(portion.pods) == 0 {
 			continue
 		}
+		before := pl.exclusionCount
 		hosts, f := pl.hostsOf(t, []int{portion.domain}), make(fill, len(portion.pods))
-		if _, ok := pl.room.quickly(portion.pods, hosts, f, false); !ok {
-			if f, _ = pl.solve(portion.pods, hosts, &pl.limits.most); f == nil {
+		if _, ok := pl.room.quickly(portion.pods, hosts, f, ask); !ok {
+			if pl.exclusionCount > before {
+				return nil, false
+			}
+			if f, _ = pl.solve(portion.pods, hosts, &pl.limits.most); f == nil || ask && !pl.mayUseAll(f) {
 				return nil, false
 			}
 		}

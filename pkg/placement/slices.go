@@ -3,10 +3,7 @@
 
 package placement
 
-import (
-	"fmt"
-	"slices"
-)
+import "slices"
 
 // Slices: every n consecutive ranks of a role stand inside one domain of a
 // level, the slice level. In that level or below it any packing will do. Above
@@ -63,7 +60,10 @@ func (pl *plan) split(need []int64, t, k int) []portion {
 	if missing == nil {
 		return portions
 	}
-	return pl.splitExactly(need, all)
+	s := pl.newSplitter(all, &pl.limits.steps)
+	portions = s.split(need)
+	pl.bounded = pl.bounded || s.undecided
+	return portions
 }
 
 // splitQuickly goes role by role, best fit; missing is nil if all found room.
@@ -137,90 +137,6 @@ func cheapest(parts []int, n, rest int64, slots func(int) int64) (best int, foun
 		}
 	}
 	return best, found
-}
-
-// splitExactly tries everything, part by part; it finds a split if there is
-// one, unless it reaches its limit, which it notes.
-func (pl *plan) splitExactly(need []int64, parts []int) []portion {
-	s := splitter{
-		pl: pl, tier: pl.tierOf[pl.p.Constraint.SliceLevel], n: int64(pl.p.Constraint.SliceSize),
-		parts: parts, left: slices.Clone(need), failed: make(map[string]bool),
-	}
-	s.later = make([][]int64, len(parts))
-	later := make([]int64, len(need))
-	for i, k := range slices.Backward(parts) {
-		s.later[i] = slices.Clone(later)
-		for r := range later {
-			later[r] += pl.sum(s.tier, r, k)
-		}
-	}
-	if s.fill(0) {
-		return s.portions
-	}
-	pl.bounded = pl.bounded || pl.limits.splits <= 0
-	return nil
-}
-
-// splitter is the state of one exact splitting.
-type splitter struct {
-	pl       *plan
-	tier     int
-	n        int64 // ranks of a slice
-	parts    []int
-	later    [][]int64       // [part][role] slots in the parts behind it
-	left     []int64         // [role] pods without a part
-	failed   map[string]bool // states that lead nowhere
-	portions []portion
-}
-
-// fill places what is left in the parts from the i-th on.
-func (s *splitter) fill(i int) bool {
-	if !slices.ContainsFunc(s.left, func(n int64) bool { return n > 0 }) {
-		return true
-	}
-	state := fmt.Sprint(i, s.left)
-	if i == len(s.parts) || s.pl.limits.splits <= 0 || s.failed[state] {
-		return false
-	}
-	if s.choose(i, make([]int64, len(s.left)), 0) {
-		return true
-	}
-	s.failed[state] = true
-	return false
-}
-
-// choose tries for the i-th part all numbers of pods of the roles from r on.
-// What is left of a role is whole slices and, until it is placed, the short one; no
-// more of it than the parts behind have slots for.
-func (s *splitter) choose(i int, pods []int64, r int) bool {
-	if r == len(pods) {
-		return s.take(i, pods)
-	}
-	left := s.left[r]
-	defer func() { s.left[r], pods[r] = left, 0 }()
-	for take := min(left, s.pl.sum(s.tier, r, s.parts[i])); take >= max(0, left-s.later[i][r]) && s.pl.limits.splits > 0; take-- {
-		if take%s.n != 0 && take%s.n != left%s.n {
-			continue
-		}
-		pods[r], s.left[r] = take, left-take
-		if s.choose(i, pods, r+1) {
-			return true
-		}
-	}
-	return false
-}
-
-func (s *splitter) take(i int, pods []int64) bool {
-	s.pl.limits.splits--
-	if !s.pl.fits(pods, s.pl.hostsOf(s.tier, []int{s.parts[i]}), &s.pl.limits.steps) {
-		return false
-	}
-	s.portions = append(s.portions, portion{s.parts[i], slices.Clone(pods)})
-	if s.fill(i + 1) {
-		return true
-	}
-	s.portions = s.portions[:len(s.portions)-1]
-	return false
 }
 
 // packPortions packs each domain's portion by itself.
