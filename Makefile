@@ -230,6 +230,11 @@ verify: tools ## Check that generated code, go.mod files and formatting are up t
 verify-docs: tools build ## Run the commands of the documents on the demo's cluster, and compare what they print.
 	go test -count=1 -timeout 10m ./test/docs
 
+.PHONY: verify-docs-kind
+verify-docs-kind: kind-up kind-equip ## Run the quick start's commands on real nodes.
+	go test -c -o bin/docs.test ./test/docs
+	cd test/docs && nodes=3 image=tutti-examples:dev $(CURDIR)/.kind/enter $(CURDIR)/bin/docs.test -test.v -test.run Documents -cluster $(CURDIR)/.kind/kubeconfig
+
 .PHONY: lint
 lint: bin/golangci-lint ## Run the linters.
 	bin/golangci-lint run --allow-parallel-runners ./...

@@ -14,10 +14,11 @@ type block struct {
 	want   []string // lines; … stands for anything
 }
 
-// blocksOf finds the fenced blocks marked sh: they are to be run, in order. One
+// blocksOf finds the fenced blocks marked sh, and on real nodes those marked sh kind
+// as well: they are to be run, in order. One
 // marked text right after, with nothing but blank lines between, is what they print.
 // Blocks without a mark are for reading only.
-func blocksOf(document string) []block {
+func blocksOf(document string, onRealNodes bool) []block {
 	var blocks []block
 	mark, inside, joined := "", false, false // joined: only blank lines since a block marked sh
 	for number, line := range strings.Split(document, "\n") {
@@ -25,6 +26,9 @@ func blocksOf(document string) []block {
 			inside = !inside
 			if inside {
 				mark = strings.TrimPrefix(line, "```")
+				if mark == "sh kind" && onRealNodes {
+					mark = "sh"
+				}
 				if mark == "sh" {
 					blocks = append(blocks, block{line: number + 2})
 				}

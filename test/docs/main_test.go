@@ -1,11 +1,13 @@
 // SPDX-FileCopyrightText: The Tutti Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package docs runs what the documents tell people to run, on the demo's cluster.
+// Package docs runs what the documents tell people to run, on the demo's cluster or
+// on one with real nodes.
 package docs
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -16,9 +18,16 @@ import (
 	"github.com/tutti-project/tutti/test/controlplane"
 )
 
-var plane *controlplane.ControlPlane
+var (
+	kubeconfig = flag.String("cluster", "", "kubeconfig of a cluster with real nodes and Tutti, to run the quick start there instead")
+	plane      = &controlplane.ControlPlane{} // the demo's, if there is none of these
+)
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if *kubeconfig != "" {
+		os.Exit(m.Run())
+	}
 	os.Exit(controlplane.Main(m, "tutti-docs-", start))
 }
 
