@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tutti-project/tutti/pkg/apis/tutti"
 	"github.com/tutti-project/tutti/pkg/placement"
@@ -56,6 +57,23 @@ func UniformOf(annotations map[string]string) (bool, error) {
 		return false, nil
 	}
 	return false, fmt.Errorf("annotation %s: %q is neither true nor false", tutti.UniformGPUsAnnotation, value)
+}
+
+// moveAfter is how long a gang may run in part if it does not say.
+const moveAfter = 5 * time.Minute
+
+// MoveAfterOf reads how long a gang may run below its minimum before it is placed
+// anew, whole, if it fits elsewhere; zero for ever.
+func MoveAfterOf(annotations map[string]string) (time.Duration, error) {
+	value, asked := annotations[tutti.MoveAfterAnnotation]
+	if !asked {
+		return moveAfter, nil
+	}
+	seconds, err := strconv.ParseUint(value, 10, 31)
+	if err != nil {
+		return 0, fmt.Errorf("annotation %s: %q is no number of seconds; want a whole number, 0 for never", tutti.MoveAfterAnnotation, value)
+	}
+	return time.Duration(seconds) * time.Second, nil
 }
 
 // sliceInto reads the two annotations that only mean something together.

@@ -111,3 +111,89 @@ func TestPlaceOfALostMemberIsItsGangs(t *testing.T) {
 		},
 	))
 }
+
+// TestGangMovesWholeWhenALostMemberHasNoRoom is case 52: the rack that the gang needs
+// has no spare for a lost member. After its time, all of the gang goes to a rack that
+// takes it whole; never if it says so, nor before there is such a rack.
+func TestGangMovesWholeWhenALostMemberHasNoRoom(t *testing.T) {
+	for name, tc := range map[string]struct {
+		after string
+		words []string
+		moves bool
+	}{
+		"after three seconds": {"3", []string{"3 of the gang's pods run", "after 3s"}, true},
+		"never":               {"0", []string{"3 of the gang's pods run", tuttiapi.MoveAfterAnnotation + " is 0"}, false},
+		"not for a while":     {"", []string{"3 of the gang's pods run", "after 5m0s"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, shared)
+			const size = 4
+			lost := "train-worker-1"
+			gang := annotated(ofClass("", job("train", workers(size, 8))), tuttiapi.RequiredTopologyAnnotation, "rack")
+			if tc.after != "" {
+				gang = annotated(gang, tuttiapi.MoveAfterAnnotation, tc.after)
+			}
+			var rack, node string
+			steps := []step{
+				{name: "a gang of half a rack", do: s.create(gang), check: s.bound("train", size)},
+				{
+					name: "the rest of its rack is taken",
+					do: func(ctx context.Context) error {
+						racks, err := s.plane.Racks(ctx, s.namespace, "train")
+						if err != nil {
+							return err
+						}
+						rack = racks[0]
+						return s.createElastic(ctx, "near", 1, 4, nil, inRack(&rack))
+					},
+					check: s.bound("near", 4),
+				},
+				{
+					name:  "and so are all others",
+					do:    func(ctx context.Context) error { return s.createElastic(ctx, "far", 1, nodes-8, nil, nil) },
+					check: s.bound("far", nodes-8),
+				},
+				{
+					name: "a node is drained",
+					do: func(ctx context.Context) error {
+						before, _, err := s.where(ctx, "train")
+						if err != nil {
+							return err
+						}
+						node = before[lost]
+						return s.drain(ctx, node)
+					},
+					check: all(s.partly("train", size-1, 1), s.condition("train", metav1.ConditionFalse, tuttiapi.UnschedulableReason, tc.words...)),
+				},
+				{name: "nobody moves to where there is no room", check: stays(stays(s.partly("train", size-1, 1)))},
+				{name: "the other racks are free", do: func(ctx context.Context) error {
+					for i := range nodes - 8 {
+						if err := s.plane.Client.CoreV1().Pods(s.namespace).Delete(ctx, fmt.Sprintf("far-%d", i), metav1.DeleteOptions{}); err != nil {
+							return err
+						}
+					}
+					return nil
+				}, check: s.bound("far", 0)},
+			}
+			if tc.moves {
+				steps = append(steps, step{name: "the gang moves", check: all(s.bound("train", size), s.racks("train", 1), func(ctx context.Context) error {
+					racks, err := s.plane.Racks(ctx, s.namespace, "train")
+					if err == nil && racks[0] == rack {
+						err = fmt.Errorf("it is in rack %s still", rack)
+					}
+					return err
+				})}, step{name: "it was told why", check: s.event("train", "FailedScheduling", "has run in part for 3s", "placed anew, whole")})
+			} else {
+				steps = append(steps, step{name: "the gang stays", check: stays(stays(s.partly("train", size-1, 1)))})
+			}
+			s.run(append(steps, step{name: "the node is back", do: func(ctx context.Context) error { return s.cordon(ctx, node, false) }, check: s.bound("train", size)}))
+			// At least: KWOK deletes by name, now and then a pod that has just replaced another.
+			switch n := s.evicted("train"); {
+			case tc.moves && n < size:
+				t.Errorf("%d pods of the gang have lost their nodes, want all %d", n, size)
+			case !tc.moves && n != 1:
+				t.Errorf("%d pods of the gang have lost their nodes, want the one that was drained", n)
+			}
+		})
+	}
+}

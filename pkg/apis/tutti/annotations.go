@@ -43,6 +43,10 @@ const (
 	// the replica-type label): the gang never runs with fewer than n pods of that role. It splits
 	// the PodGroup's minMember; without it, what a gang may lack is taken from its largest role.
 	RoleMinimumsAnnotation = "tutti.dev/role-minimums"
+
+	// MoveAfterAnnotation is how many seconds a gang that lost pods may run below its minimum, without room for others beside
+	// those that it has, before all of it is placed anew where it fits whole. The default is 300; 0 is never.
+	MoveAfterAnnotation = "tutti.dev/move-after-seconds"
 )
 
 // What Kueue's users ask of the placement, on pods. The scheduler takes it as the annotation of the
@@ -89,7 +93,7 @@ const QueueAnnotation = "tutti.dev/queue"
 var GangAnnotations = []string{
 	RequiredTopologyAnnotation, PreferredTopologyAnnotation, GPULinkAnnotation, UniformGPUsAnnotation,
 	SliceSizeAnnotation, SliceTopologyAnnotation, RoleMinimumsAnnotation, ServicesAnnotation, CompletionAnnotation, QueueAnnotation,
-	ScheduleTimeoutAnnotation,
+	ScheduleTimeoutAnnotation, MoveAfterAnnotation,
 }
 
 // NVLinkDomainLabel is the NVLink fabric beyond one node that the node's GPUs are part of: nodes with

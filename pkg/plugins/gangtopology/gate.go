@@ -191,6 +191,9 @@ func (g *gate) refuse(key types.NamespacedName, n needs) (late string) {
 		if left := gang.deadline().Sub(g.clock.Now()); gang.timeout > 0 && left > 0 {
 			wait = min(wait, left)
 		}
+		if n.again > 0 {
+			wait = min(wait, n.again)
+		}
 		g.lookAfter(key, gang, wait)
 	}
 	if g.overdue(gang) {

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
@@ -38,6 +39,8 @@ type gathered struct {
 	running, wanted int
 	quotas          []quota
 	on              []*v1.Pod // those members
+	// patience is how long the gang may run in part before it moves; zero for ever.
+	patience time.Duration
 }
 
 func (p *Plugin) gather(ctx context.Context, info fwk.PodGroupInfo, nodes []fwk.NodeInfo) (gathered, error) {
@@ -47,8 +50,24 @@ func (p *Plugin) gather(ctx context.Context, info fwk.PodGroupInfo, nodes []fwk.
 	}
 	p.gate.takenUp(g.key)
 	g.hosts = p.builder.Build(nodes)
-	g.roles = clusterview.RolesWith(info.GetUnscheduledPods(), p.volumes)
-	wishes, err := wishesOf(g.group, info.GetUnscheduledPods())
+	p.rooms.notice(p.handle.SnapshotSharedLister().NodeInfos())
+	state, err := p.handle.SnapshotSharedLister().PodGroupStates().Get(g.key.Namespace, g.key.Name)
+	if err != nil {
+		g.roles = clusterview.RolesWith(info.GetUnscheduledPods(), p.volumes)
+		return g, fmt.Errorf("reading the state of pod group %s: %w", g.key, err)
+	}
+	if g, err = p.pose(ctx, g, info.GetUnscheduledPods(), live(state.ScheduledPods())); err != nil {
+		return g, err
+	}
+	p.rooms.release(info.GetUnscheduledPods())
+	return g, nil
+}
+
+// pose completes what is gathered of a group on its hosts: these pods are to be
+// placed, beside those that run.
+func (p *Plugin) pose(ctx context.Context, g gathered, pods, running []*v1.Pod) (gathered, error) {
+	g.roles = clusterview.RolesWith(pods, p.volumes)
+	wishes, err := wishesOf(g.group, pods)
 	if err != nil {
 		return g, err
 	}
@@ -69,11 +88,9 @@ func (p *Plugin) gather(ctx context.Context, info fwk.PodGroupInfo, nodes []fwk.
 	if err != nil {
 		return g, err
 	}
-	state, err := p.handle.SnapshotSharedLister().PodGroupStates().Get(g.key.Namespace, g.key.Name)
-	if err != nil {
-		return g, fmt.Errorf("reading the state of pod group %s: %w", g.key, err)
+	if g.patience, err = clusterview.MoveAfterOf(g.group.Annotations); err != nil {
+		return g, err
 	}
-	running := live(state.ScheduledPods())
 	g.running, g.on = len(running), running
 	g.wanted = max(0, quorumOf(g.group)-g.running)
 	g.roles = clusterview.BesideRunning(g.roles, running, g.hosts.Tree, constraint.SliceSize, constraint.SliceLevel)
@@ -93,9 +110,7 @@ func (p *Plugin) gather(ctx context.Context, info fwk.PodGroupInfo, nodes []fwk.
 	if g.quotas, lack = quotasOf(g.roles, g.wanted, roleMinimums, running); lack != "" {
 		return g, errors.New(lack)
 	}
-	p.rooms.release(info.GetUnscheduledPods())
-	p.rooms.notice(p.handle.SnapshotSharedLister().NodeInfos())
-	g.problem.Changes = p.rooms.beside(g.problem, priorityOf(g.group), ownOf(info.GetUnscheduledPods()))
+	g.problem.Changes = p.rooms.beside(g.problem, priorityOf(g.group), ownOf(pods))
 	for i, role := range g.roles {
 		request := role.Vector(g.problem.Resources[:len(g.problem.Resources)-len(conflicts)])
 		for _, conflict := range conflicts {

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"maps"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -54,12 +55,18 @@ type needs struct {
 	// alike is the same for gangs to which the planner gives the same answer on
 	// the same cluster; empty when that cannot be told.
 	alike string
+	// again is when to try it again though nothing helps it: it may move then. Zero
+	// for no such time.
+	again time.Duration
 }
 
 // needsOf reads them from the pods that were refused.
 func (p *Plugin) needsOf(g gathered) needs {
 	n := needs{partly: g.running > 0 && g.wanted > 0}
 	n.help[helpRoom] = true
+	if n.partly && g.patience > 0 {
+		n.again = max(0, g.patience-p.inPart(g))
+	}
 	for _, role := range g.roles {
 		spec := role.Pods[0].Spec
 		n.help[helpNeighbours] = n.help[helpNeighbours] || spec.Affinity != nil || len(spec.TopologySpreadConstraints) > 0

@@ -144,7 +144,7 @@ func (r *rooms) places(priority int32, own func(*v1.Pod) bool) []room {
 			if _, known := torn[key]; !known {
 				torn[key] = r.torn(key)
 			}
-			if torn[key] {
+			if place.moves || torn[key] {
 				held = append(held, place)
 			}
 		}

@@ -77,7 +77,7 @@ func (p *Plugin) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycle
 	late := p.gate.refuse(no.g.key, needs)
 	if made == nil {
 		p.meter.attempted(outcomeNoRoom)
-		p.report.refused(no.g.group, late+no.reason)
+		p.report.refused(no.g.group, late+no.reason+p.move(ctx, no.g, pods))
 		return p.giveUp(pods, "no pods can be evicted that would let the gang start")
 	}
 	p.meter.attempted(outcomePreempting)

@@ -57,6 +57,8 @@ type room struct {
 	node    string
 	request map[string]int64
 	until   time.Time
+	// moves: it is held for a gang of which nothing runs yet (move.go).
+	moves bool
 }
 
 func newRooms(handle framework.Framework, clock clock.Clock) *rooms {
