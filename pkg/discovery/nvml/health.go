@@ -4,7 +4,9 @@
 package nvml
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/tutti-project/tutti/pkg/apis/topology/v1alpha1"
@@ -20,37 +22,38 @@ var recoveryActions = map[int]string{
 	5: "a recovery of the IMEX domain", 6: "a reset of its bus", 7: "a restart of the machine",
 }
 
+// notAvailable is what NVML answers for a number that it does not have.
+const notAvailable = math.MaxUint32
+
 // ailment is why a GPU must get no pod, or nil. Questions that its driver cannot answer are no
 // reason.
 func ailment(e entry) *v1alpha1.UnhealthyGPU {
 	ill := func(reason, format string, args ...any) *v1alpha1.UnhealthyGPU {
 		return &v1alpha1.UnhealthyGPU{UUID: e.gpu.UUID, Reason: reason, Message: fmt.Sprintf(format, args...)}
 	}
-	if _, ret := e.device.UUID(); ret != Success {
-		return ill(ret.reason(), "%s", ret.message())
-	}
+	_, named := e.device.UUID()
 	action, ret := e.device.RecoveryAction()
-	if ret == GPUIsLost || ret == ResetRequired {
-		return ill(ret.reason(), "%s", ret.message())
+	errors, counted := e.device.UncorrectedErrors()
+	failed, mapped := e.device.RowRemapFailed()
+	pending, retired := e.device.RetiredPagesPending()
+	f, joined := e.device.Fabric()
+	answers := []Return{named, ret, counted, mapped, retired, joined}
+	if i := slices.IndexFunc(answers, Return.isLost); i >= 0 {
+		return ill(answers[i].reason(), "%s", answers[i].message())
 	}
-	if ret == Success && action != 0 {
-		what, ok := recoveryActions[action]
-		if !ok {
-			what = fmt.Sprintf("recovery action %d", action)
-		}
-		return ill("RecoveryNeeded", "the driver asks for %s", what)
-	}
+	switch {
+	case named != Success:
+		return ill(named.reason(), "%s", named.message())
+	case ret == Success && action != 0 && action != notAvailable:
+		return ill("RecoveryNeeded", "the driver asks for %s", cmp.Or(recoveryActions[action], fmt.Sprintf("recovery action %d", action)))
 	// The recovery action knows which memory errors were contained; before it, all count.
-	if n, asked := e.device.UncorrectedErrors(); ret != Success && asked == Success && n > 0 {
-		return ill("UncorrectedECC", "%d uncorrected memory errors since the driver was loaded: reset the GPU", n)
-	}
-	if failed, ret := e.device.RowRemapFailed(); ret == Success && failed {
+	case ret != Success && counted == Success && errors > 0 && errors != math.MaxUint64:
+		return ill("UncorrectedECC", "%d uncorrected memory errors since the driver was loaded: reset the GPU", errors)
+	case mapped == Success && failed:
 		return ill("RowRemapFailed", "a faulty row of memory could not be replaced: replace the GPU")
-	}
-	if pending, ret := e.device.RetiredPagesPending(); ret == Success && pending {
+	case retired == Success && pending:
 		return ill("RetiredPagesPending", "faulty pages of memory are in use until a reset of the GPU")
-	}
-	if f, ret := e.device.Fabric(); ret == Success {
+	case joined == Success:
 		return fabricAilment(f, ill)
 	}
 	return nil
@@ -67,9 +70,10 @@ func fabricAilment(f Fabric, ill func(string, string, ...any) *v1alpha1.Unhealth
 	return nil
 }
 
-// eventAilment is why a GPU that reported an error must get no pod, or nil.
+// eventAilment is why a GPU that reported an error must get no pod, or nil. One that cannot say its
+// name any more polling sees.
 func eventAilment(event Event) *v1alpha1.UnhealthyGPU {
-	if slices.Contains(applicationXids, event.Xid) {
+	if event.UUID == "" || slices.Contains(applicationXids, event.Xid) {
 		return nil
 	}
 	ill := &v1alpha1.UnhealthyGPU{UUID: event.UUID, Reason: "Xid", Message: fmt.Sprintf("the driver reported Xid %d: see the kernel's log; it counts until the agent restarts", event.Xid)}

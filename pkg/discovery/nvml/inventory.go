@@ -6,6 +6,7 @@ package nvml
 import (
 	"encoding/hex"
 	"io/fs"
+	"math"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -22,17 +23,20 @@ type entry struct {
 	ends    ends
 }
 
-// inspect reads a GPU without its links.
+// inspect reads a GPU without its links. Of one that fails to answer it returns what it has said.
 func inspect(sys fs.FS, device Device, index int) (entry, Return) {
 	uuid, ret := device.UUID()
+	if ret == Success && uuid == "" {
+		ret = NotSupported
+	}
 	if ret != Success {
 		return entry{}, ret
 	}
 	e := entry{device: device, minor: -1, gpu: v1alpha1.GPU{Index: int32(index), UUID: uuid}}
 	if e.gpu.Model, ret = device.Name(); ret != Success {
-		return entry{}, ret
+		return e, ret
 	}
-	if bytes, ret := device.MemoryBytes(); ret == Success {
+	if bytes, ret := device.MemoryBytes(); ret == Success && bytes <= math.MaxInt64 {
 		e.gpu.Memory = resource.NewQuantity(int64(bytes), resource.BinarySI)
 		_ = e.gpu.Memory.String() // as it is when read back
 	}
@@ -81,14 +85,15 @@ func measure(sys fs.FS, entries []entry) {
 	}
 }
 
-// links are those of all pairs that were measured.
-func links(entries []entry) []v1alpha1.Link {
-	var found []v1alpha1.Link
+// links are those of all pairs that were measured; sure tells whether the driver answered for each.
+func links(entries []entry) (found []v1alpha1.Link, sure bool) {
+	sure = true
 	for i, a := range entries {
 		for _, b := range entries[i+1:] {
 			bonds := bonded(a.ends, b.ends, a.address(), b.address())
 			ancestor, ret := a.device.Ancestor(b.device)
 			level, ok := levels[ancestor]
+			sure = sure && (ret == Success || ret.isNo())
 			if ret != Success || !ok {
 				if bonds == 0 {
 					continue // nothing is known of the pair
@@ -98,15 +103,18 @@ func links(entries []entry) []v1alpha1.Link {
 			found = append(found, v1alpha1.Link{From: a.gpu.Index, To: b.gpu.Index, NVLinks: bonds, PCIe: level})
 		}
 	}
-	return found
+	return found, sure
 }
 
-// fabric is the one that reaches beyond the node, if all GPUs are in the same partition of it. On
-// a single board the fabric is completed too, but has no identity.
+// fabric is the one that reaches beyond the node, if all GPUs are in the same partition of it; one
+// that is lost has no say. On a single board the fabric is completed too, but has no identity.
 func fabric(entries []entry) *v1alpha1.Fabric {
 	var found *v1alpha1.Fabric
 	for _, e := range entries {
 		f, ret := e.device.Fabric()
+		if ret.isLost() {
+			continue
+		}
 		if ret != Success || f.State != FabricCompleted || f.Status != Success || f.ClusterUUID == [16]byte{} {
 			return nil
 		}

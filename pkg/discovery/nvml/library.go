@@ -29,8 +29,9 @@ func Open(path string) (Library, error) {
 // library asks NVIDIA's binding. To call a function that the loaded library lacks ends the process,
 // so each is looked up first.
 type library struct {
-	nvml   nvml.Interface
-	events nvml.EventSet
+	nvml    nvml.Interface
+	events  nvml.EventSet // nil while none is waited for
+	watched []Device      // by it
 
 	mu    sync.Mutex
 	found map[string]bool // symbols looked up
@@ -100,12 +101,19 @@ const (
 )
 
 func (l *library) NextEvent(devices []Device) (Event, Return) {
+	if l.events != nil && !slices.EqualFunc(l.watched, devices, sameDevice) {
+		l.unregister()
+	}
 	if l.events == nil {
 		if ret := l.register(devices); ret != nvml.SUCCESS {
 			return Event{}, Return(ret)
 		}
+		l.watched = devices
 	}
 	data, ret := l.events.Wait(eventWaitMS)
+	if ret != nvml.SUCCESS && ret != nvml.ERROR_TIMEOUT {
+		l.unregister()
+	}
 	if ret != nvml.SUCCESS || data.Device == nil {
 		return Event{}, Return(ret)
 	}
@@ -115,6 +123,17 @@ func (l *library) NextEvent(devices []Device) (Event, Return) {
 		event.Xid = data.EventData
 	}
 	return event, Success
+}
+
+func sameDevice(a, b Device) bool {
+	x, isX := a.(*device)
+	y, isY := b.(*device)
+	return isX && isY && x.nvml == y.nvml
+}
+
+func (l *library) unregister() {
+	_ = l.events.Free()
+	l.events = nil
 }
 
 // register asks for the events that each device has.

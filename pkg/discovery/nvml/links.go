@@ -5,6 +5,8 @@ package nvml
 
 import (
 	"io/fs"
+	"math"
+	"slices"
 
 	"github.com/tutti-project/tutti/pkg/apis/topology/v1alpha1"
 )
@@ -21,6 +23,15 @@ type ends struct {
 	switches int            // links to switches, or to what is hidden
 	nominal  int            // links there are, those that are down included
 	mbps     int32          // of one link
+
+	seen   []seenLink // those between GPUs
+	unsure bool       // the driver failed to answer some question
+}
+
+// seenLink is a link as it was when it was measured.
+type seenLink struct {
+	number int
+	up     bool
 }
 
 // linkEnds looks at all links of a device once.
@@ -29,49 +40,71 @@ func linkEnds(sys fs.FS, device Device, known map[string]bool) ends {
 	for link := range maxLinks {
 		p2p, ret := device.LinkCarriesP2P(link)
 		if ret != Success { // there are no more
+			found.unsure = found.unsure || !ret.isNo()
 			break
 		}
 		if !p2p {
 			continue
 		}
 		found.nominal++
-		if !isUp(device, link) {
+		up, sure := isUp(device, link)
+		found.seen, found.unsure = append(found.seen, seenLink{link, up}), found.unsure || !sure
+		if !up {
 			continue
 		}
 		if found.mbps == 0 {
 			found.mbps = rate(device, link)
 		}
-		if address, ok := peer(sys, device, link, known); ok {
+		address, isGPU, sure := peer(sys, device, link, known)
+		if isGPU {
 			found.peers[address]++
 		} else {
 			found.switches++
 		}
+		found.unsure = found.unsure || !sure
 	}
 	return found
 }
 
-func isUp(device Device, link int) bool {
+// isUp is not sure where the driver fails to answer.
+func isUp(device Device, link int) (up, sure bool) {
 	if major, ret := device.Major(); ret == Success && major >= hopper {
 		if state, ret := device.LinkState(link); ret == Success {
-			return state == LinkActive || state == LinkSleeping
+			return state == LinkActive || state == LinkSleeping, true
 		}
 	}
 	up, ret := device.LinkUp(link)
-	return ret == Success && up
+	return ret == Success && up, ret == Success || ret.isNo()
+}
+
+// relinked: one of the links that were measured came up or went down. A GPU that is lost takes
+// links of others with it; what was known of the node is kept then.
+func relinked(entries []entry) bool {
+	changed := false
+	for _, e := range entries {
+		if _, ret := e.device.UUID(); ret != Success {
+			return false
+		}
+		changed = changed || slices.ContainsFunc(e.ends.seen, func(l seenLink) bool {
+			up, sure := isUp(e.device, l.number)
+			return sure && up != l.up
+		})
+	}
+	return changed
 }
 
 // peer is the GPU at the end of a link. Everything else is taken for a switch: in virtual machines
 // switches are hidden, and their addresses are garbage.
-func peer(sys fs.FS, device Device, link int, known map[string]bool) (string, bool) {
+func peer(sys fs.FS, device Device, link int, known map[string]bool) (address string, isGPU, sure bool) {
 	if kind, ret := device.LinkRemoteType(link); ret == Success && kind == RemoteSwitch {
-		return "", false
+		return "", false, true
 	}
 	busID, ret := device.LinkRemoteBusID(link)
 	if ret != Success {
-		return "", false
+		return "", false, ret.isNo()
 	}
-	address := sysfsAddress(busID)
-	return address, known[address] && !isSwitch(sys, address)
+	address = sysfsAddress(busID)
+	return address, known[address] && !isSwitch(sys, address), true
 }
 
 // nominalMBps is what the generations of NVLink carry per link and direction, by NVML's numbers of
@@ -88,7 +121,7 @@ func rate(device Device, link int) int32 {
 	}
 	measured, ret := device.LinkMBps()
 	switch {
-	case ret != Success || measured <= 0:
+	case ret != Success || measured <= 0 || measured > math.MaxInt32:
 		return nominal
 	case nominal == 0:
 		return int32(measured)

@@ -21,6 +21,7 @@ type machine struct {
 	gpus        []*gpu
 	sys         string
 	cells       [][]string // as nvidia-smi prints them
+	next        func() (Event, Return)
 	numa        []int
 }
 
@@ -37,6 +38,18 @@ type gpu struct {
 	major   int
 	mbps    int
 	wire    uint32
+	failing string // the question that it fails to answer
+	failure Return
+	errors  uint64
+	memory  uint64
+}
+
+// answer is the result of a question that can fail, if it is known at all.
+func (g *gpu) answer(question string, usual Return) Return {
+	if g.failing == question {
+		return g.failure
+	}
+	return usual
 }
 
 func busID(index int) string { return fmt.Sprintf("00000000:%02X:00.0", index+1) }
@@ -45,7 +58,7 @@ func busID(index int) string { return fmt.Sprintf("00000000:%02X:00.0", index+1)
 // through switches.
 func readMachine(t *testing.T, path string) *machine {
 	t.Helper()
-	m := &machine{sys: t.TempDir()}
+	m := &machine{sys: t.TempDir(), next: func() (Event, Return) { return Event{}, NotSupported }}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +75,7 @@ func readMachine(t *testing.T, path string) *machine {
 
 func (m *machine) connect(host topology.HostFile) {
 	for i, row := range host.Links {
-		g := &gpu{machine: m, index: i, major: 8, mbps: host.Rates.NVLink, wire: 4}
+		g := &gpu{machine: m, index: i, major: 8, memory: 80 << 30, mbps: host.Rates.NVLink, wire: 4}
 		if g.mbps == 50000 {
 			g.major, g.wire = 10, 7
 		}
@@ -118,35 +131,41 @@ func (m *machine) source() *Source {
 	return New(func() (Library, error) { return m, nil }, os.DirFS(m.sys))
 }
 
-func (m *machine) Init() Return                        { return m.initialized }
-func (m *machine) Shutdown()                           {}
-func (m *machine) DriverVersion() (string, Return)     { return "550.54.15", Success }
-func (m *machine) DeviceCount() (int, Return)          { return len(m.gpus), Success }
-func (m *machine) Device(i int) (Device, Return)       { return m.gpus[i], m.gpus[i].opened }
-func (m *machine) NextEvent([]Device) (Event, Return)  { return Event{}, NotSupported }
-func (g *gpu) UUID() (string, Return)                  { return fmt.Sprintf("GPU-%d", g.index), g.opened }
-func (g *gpu) Name() (string, Return)                  { return "Model", Success }
-func (g *gpu) BusID() (string, Return)                 { return busID(g.index), Success }
-func (g *gpu) Minor() (int, Return)                    { return g.index, Success }
-func (g *gpu) MemoryBytes() (uint64, Return)           { return 80 << 30, Success }
-func (g *gpu) Major() (int, Return)                    { return g.major, Success }
-func (g *gpu) IsMIG() (bool, Return)                   { return g.mig, Success }
-func (g *gpu) IsVirtual() (bool, Return)               { return false, NotSupported }
-func (g *gpu) LinkVersion(int) (uint32, Return)        { return g.wire, Success }
-func (g *gpu) LinkMBps() (int, Return)                 { return g.mbps, Success }
-func (g *gpu) RecoveryAction() (int, Return)           { return g.action, Success }
-func (g *gpu) RowRemapFailed() (bool, Return)          { return false, NotSupported }
-func (g *gpu) RetiredPagesPending() (bool, Return)     { return false, NotSupported }
-func (g *gpu) UncorrectedErrors() (uint64, Return)     { return 0, NotSupported }
+func (m *machine) Init() Return                       { return m.initialized }
+func (m *machine) Shutdown()                          {}
+func (m *machine) DriverVersion() (string, Return)    { return "550.54.15", Success }
+func (m *machine) DeviceCount() (int, Return)         { return len(m.gpus), Success }
+func (m *machine) Device(i int) (Device, Return)      { return m.gpus[i], m.gpus[i].opened }
+func (m *machine) NextEvent([]Device) (Event, Return) { return m.next() }
+func (g *gpu) UUID() (string, Return)                 { return fmt.Sprintf("GPU-%d", g.index), g.opened }
+func (g *gpu) Name() (string, Return)                 { return "Model", g.answer("Name", Success) }
+func (g *gpu) BusID() (string, Return)                { return busID(g.index), Success }
+func (g *gpu) Minor() (int, Return)                   { return g.index, Success }
+func (g *gpu) MemoryBytes() (uint64, Return)          { return g.memory, Success }
+func (g *gpu) Major() (int, Return)                   { return g.major, Success }
+func (g *gpu) IsMIG() (bool, Return)                  { return g.mig, Success }
+func (g *gpu) IsVirtual() (bool, Return)              { return false, NotSupported }
+func (g *gpu) LinkVersion(int) (uint32, Return)       { return g.wire, Success }
+func (g *gpu) LinkMBps() (int, Return)                { return g.mbps, Success }
+func (g *gpu) RecoveryAction() (int, Return)          { return g.action, g.answer("RecoveryAction", Success) }
+func (g *gpu) RowRemapFailed() (bool, Return)         { return false, g.answer("RowRemapFailed", NotSupported) }
+func (g *gpu) RetiredPagesPending() (bool, Return) {
+	return false, g.answer("RetiredPagesPending", NotSupported)
+}
+func (g *gpu) UncorrectedErrors() (uint64, Return) {
+	return g.errors, g.answer("UncorrectedErrors", Success)
+}
 func (g *gpu) LinkRemoteType(int) (RemoteType, Return) { return RemoteUnknown, NotSupported }
-func (g *gpu) LinkRemoteBusID(l int) (string, Return)  { return g.remote[l], Success }
-func (g *gpu) LinkUp(l int) (bool, Return)             { return l >= g.down, Success }
+func (g *gpu) LinkRemoteBusID(l int) (string, Return) {
+	return g.remote[l], g.answer("LinkRemoteBusID", Success)
+}
+func (g *gpu) LinkUp(l int) (bool, Return) { return l >= g.down, g.answer("LinkUp", Success) }
 
 func (g *gpu) LinkCarriesP2P(l int) (bool, Return) {
 	if l >= len(g.remote) {
 		return false, InvalidArgument
 	}
-	return true, Success
+	return true, g.answer("LinkCarriesP2P", Success)
 }
 
 func (g *gpu) LinkState(l int) (LinkState, Return) {
@@ -161,13 +180,16 @@ func (g *gpu) LinkState(l int) (LinkState, Return) {
 
 func (g *gpu) Fabric() (Fabric, Return) {
 	if g.fabric == nil {
-		return Fabric{}, NotSupported
+		return Fabric{}, g.answer("Fabric", NotSupported)
 	}
-	return *g.fabric, Success
+	return *g.fabric, g.answer("Fabric", Success)
 }
 
 // Ancestor of a pair with NVLink is not in the matrix; it is taken for the NUMA nodes'.
 func (g *gpu) Ancestor(other Device) (Ancestor, Return) {
+	if ret := g.answer("Ancestor", Success); ret != Success {
+		return 0, ret
+	}
 	j := other.(*gpu).index
 	for number, level := range levels {
 		cell := strings.Replace(g.machine.cells[g.index][j], "SOC", "SYS", 1)

@@ -22,7 +22,7 @@ type Library interface {
 	DeviceCount() (int, Return)
 	Device(index int) (Device, Return)
 	// NextEvent waits up to a second for an error that one of the devices reports. Timeout is none;
-	// NotSupported means that there never will be one.
+	// NotSupported means that none of them reports any.
 	NextEvent(devices []Device) (Event, Return)
 }
 

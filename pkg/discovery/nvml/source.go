@@ -4,18 +4,21 @@
 package nvml
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/tutti-project/tutti/pkg/apis/topology/v1alpha1"
 	"github.com/tutti-project/tutti/pkg/discovery"
 )
 
-// Source asks the driver. Hardware is read when first asked and again when the number of GPUs or
-// whether one is cut into instances has changed; health is read every time.
+// Source asks the driver. Hardware is read when first asked and again when the number of GPUs has
+// changed, whether one is cut into instances, or which links are up, and until the driver has
+// answered all questions; health is read every time.
 type Source struct {
 	open func() (Library, error)
 	sys  fs.FS
@@ -24,8 +27,10 @@ type Source struct {
 	library Library    // nil until it is loaded
 	entries []entry
 	links   []v1alpha1.Link
+	unsure  bool                    // the driver failed to answer some question about them
 	missing []v1alpha1.UnhealthyGPU // could not be opened
 	count   int
+	names   map[int]string                   // UUIDs by index, while the count is the same
 	events  map[string]v1alpha1.UnhealthyGPU // by UUID, for as long as the process runs
 	started chan struct{}                    // closed when the library is loaded
 }
@@ -53,7 +58,7 @@ func (s *Source) Discover(context.Context) (discovery.Facts, error) {
 	if count == 0 {
 		return discovery.Facts{}, discovery.Unavailablef("NoGPU", "the driver is loaded and finds no GPU")
 	}
-	if count != s.count || len(s.missing) > 0 || s.recut() {
+	if count != s.count || len(s.missing) > 0 || s.unsure || s.recut() || relinked(s.entries) {
 		s.enumerate(count)
 	}
 	return s.facts(), nil
@@ -87,24 +92,29 @@ func (s *Source) recut() bool {
 func (s *Source) enumerate(count int) {
 	var entries []entry
 	s.missing = nil
+	if count != s.count {
+		s.names = map[int]string{}
+	}
 	for index := range count {
+		var e entry
 		device, ret := s.library.Device(index)
 		if ret == Success {
-			var e entry
-			if e, ret = inspect(s.sys, device, index); ret == Success {
-				entries = append(entries, e)
-				continue
-			}
+			e, ret = inspect(s.sys, device, index)
 		}
-		uuid := fmt.Sprintf("index-%d", index)
-		if i := slices.IndexFunc(s.entries, func(e entry) bool { return e.gpu.Index == int32(index) }); i >= 0 {
-			uuid = s.entries[i].gpu.UUID
+		if e.gpu.UUID != "" {
+			s.names[index] = e.gpu.UUID
 		}
-		s.missing = append(s.missing, v1alpha1.UnhealthyGPU{UUID: uuid, Reason: ret.reason(),
+		if ret == Success {
+			entries = append(entries, e)
+			continue
+		}
+		s.missing = append(s.missing, v1alpha1.UnhealthyGPU{UUID: cmp.Or(s.names[index], fmt.Sprintf("index-%d", index)), Reason: ret.reason(),
 			Message: fmt.Sprintf("GPU %d: %s (NVML result %d)", index, ret.message(), int(ret))})
 	}
 	measure(s.sys, entries)
-	s.entries, s.links, s.count = entries, links(entries), count
+	links, sure := links(entries)
+	s.unsure = !sure || slices.ContainsFunc(entries, func(e entry) bool { return e.ends.unsure })
+	s.entries, s.links, s.count = entries, links, count
 }
 
 func (s *Source) facts() discovery.Facts {
@@ -127,6 +137,10 @@ func (s *Source) facts() discovery.Facts {
 	return facts
 }
 
+// listenAgain is the pause before errors are waited for again when that has failed: one GPU that is
+// lost fails it for all. Polling still sees what the driver remembers.
+const listenAgain = 10 * time.Second
+
 // Watch waits for errors that GPUs report by themselves.
 func (s *Source) Watch(ctx context.Context, changed func()) {
 	select {
@@ -139,12 +153,14 @@ func (s *Source) Watch(ctx context.Context, changed func()) {
 		switch ret {
 		case Timeout:
 		case Success:
-			if ill := eventAilment(event); ill != nil {
-				s.note(*ill)
+			if ill := eventAilment(event); ill != nil && s.note(*ill) {
 				changed()
 			}
-		default: // polling still sees what the driver remembers
-			return
+		default:
+			select {
+			case <-ctx.Done():
+			case <-time.After(listenAgain):
+			}
 		}
 	}
 }
@@ -159,10 +175,15 @@ func (s *Source) devices() []Device {
 	return devices
 }
 
-func (s *Source) note(ill v1alpha1.UnhealthyGPU) {
+// note keeps the first error of a GPU and tells whether this is it: others may follow in their thousands.
+func (s *Source) note(ill v1alpha1.UnhealthyGPU) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if _, known := s.events[ill.UUID]; known {
+		return false
+	}
 	s.events[ill.UUID] = ill
+	return true
 }
 
 // DriverVersion is the loaded driver's, or empty.

@@ -4,12 +4,16 @@
 package nvml
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -195,5 +199,188 @@ func TestMemoryNodesAreNotTakenForThoseWithCPUs(t *testing.T) {
 	m.write(t, numaNodes+"/node18/cpulist", "")
 	if got := numaNode(os.DirFS(m.sys), sysfsAddress(busID(2))); got == nil || *got != 1 {
 		t.Errorf("NUMA node %v, want 1", got)
+	}
+}
+
+// TestHardwareFollowsWhatTheDriverSays: what is read of the hardware at a bad moment, before the fabric
+// is set up or while the driver fails to answer, is read again; what was known of a GPU that is lost is kept.
+func TestHardwareFollowsWhatTheDriverSays(t *testing.T) {
+	const host = "h100-sxm-4"
+	all := func(m *machine, change func(*gpu)) {
+		for _, g := range m.gpus {
+			change(g)
+		}
+	}
+	for name, tc := range map[string]struct {
+		change func(*machine)
+		after  bool   // the hardware has been read before
+		during string // the link between GPUs 0 and 1
+	}{
+		"all links are down at first":  {func(m *machine) { all(m, func(g *gpu) { g.down = 99 }) }, false, "SYS"},
+		"a link goes down":             {func(m *machine) { m.gpus[1].down = 1 }, true, "NV5"},
+		"how many links there are":     {func(m *machine) { all(m, func(g *gpu) { g.failing = "LinkCarriesP2P" }) }, false, "SYS"},
+		"whether links are up":         {func(m *machine) { all(m, func(g *gpu) { g.failing = "LinkUp" }) }, false, "SYS"},
+		"where links lead":             {func(m *machine) { all(m, func(g *gpu) { g.failing = "LinkRemoteBusID" }) }, false, "NV18"},
+		"where GPUs are":               {func(m *machine) { all(m, func(g *gpu) { g.failing = "Ancestor"; g.down = 99 }) }, false, ""},
+		"what a GPU is called":         {func(m *machine) { m.gpus[1].failing = "Name" }, false, ""},
+		"a GPU is lost":                {func(m *machine) { m.gpus[3].opened = GPUIsLost; all(m, func(g *gpu) { g.down = 1 }) }, true, "NV6"},
+		"it fails to say what is up":   {func(m *machine) { all(m, func(g *gpu) { g.failing = "LinkUp" }) }, true, "NV6"},
+		"it says all of a sudden less": {func(m *machine) { all(m, func(g *gpu) { g.failing = "LinkCarriesP2P" }) }, true, "NV6"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := readMachine(t, hosts+"/"+host)
+			source := m.source()
+			look := func() *v1alpha1.NodeTopologySpec {
+				facts, err := source.Discover(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				return facts.Hardware
+			}
+			link := func(spec *v1alpha1.NodeTopologySpec) string {
+				for _, l := range spec.Links {
+					if l.From == 0 && l.To == 1 {
+						return matrix(spec)[0][1]
+					}
+				}
+				return ""
+			}
+			if tc.after {
+				look()
+			}
+			all(m, func(g *gpu) { g.failure = 999 })
+			tc.change(m)
+			during := look()
+			if got := link(during); got != tc.during {
+				t.Errorf("meanwhile GPUs 0 and 1 are linked by %q, want %q", got, tc.during)
+			}
+			all(m, func(g *gpu) { g.failing, g.down, g.opened = "", 0, Success })
+			if diff := cmp.Diff(m.cells, matrix(look())); diff != "" {
+				t.Errorf("matrix in the end (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestALostGPUIsIllWhicheverQuestionFindsOut: drivers remember names, and not every one knows every question.
+// The fabric that the others are in stays.
+func TestALostGPUIsIllWhicheverQuestionFindsOut(t *testing.T) {
+	for _, question := range []string{"RecoveryAction", "UncorrectedErrors", "RowRemapFailed", "RetiredPagesPending", "Fabric"} {
+		t.Run(question, func(t *testing.T) {
+			m := readMachine(t, hosts+"/gb200-tray")
+			for _, g := range m.gpus {
+				g.fabric = &Fabric{ClusterUUID: [16]byte{1}, CliqueID: 7, State: FabricCompleted}
+			}
+			source := m.source()
+			for _, lost := range []string{"", "; GPU-2 GPULost", ""} {
+				m.gpus[2].failing, m.gpus[2].failure = "", GPUIsLost
+				if lost != "" {
+					m.gpus[2].failing = question
+				}
+				want := "4 GPUs" + lost + "; fabric 01000000-0000-0000-0000-000000000000.7"
+				if got := outline(source.Discover(t.Context())); got != want {
+					t.Errorf("got %s, want %s", got, want)
+				}
+			}
+		})
+	}
+}
+
+// TestAGPUThatStaysLostKeepsItsName, however often the hardware is read meanwhile.
+func TestAGPUThatStaysLostKeepsItsName(t *testing.T) {
+	m := readMachine(t, hosts+"/l40s-4")
+	source := m.source()
+	for round := range 5 {
+		want := "4 GPUs"
+		if round > 0 {
+			m.gpus[1].opened = GPUIsLost
+			m.gpus[3].mig = !m.gpus[3].mig // has it read again
+			want = "3 GPUs; GPU-1 GPULost"
+		}
+		facts, err := source.Discover(t.Context())
+		for i := range facts.Hardware.GPUs {
+			facts.Hardware.GPUs[i].MIG = false
+		}
+		if got := outline(facts, err); got != want {
+			t.Errorf("round %d: %s, want %s", round, got, want)
+		}
+	}
+}
+
+// TestNumbersThatAreNone: drivers answer with all bits set where they have no number.
+func TestNumbersThatAreNone(t *testing.T) {
+	m := readMachine(t, hosts+"/gb200-tray")
+	for _, g := range m.gpus {
+		g.memory, g.errors, g.action, g.mbps = math.MaxUint64, math.MaxUint64, math.MaxUint32, math.MaxUint32
+	}
+	m.gpus[1].wire = 99                  // of a link that is not known either
+	m.gpus[2].failing = "RecoveryAction" // then memory errors count
+	m.gpus[2].failure = NotSupported
+	facts, err := m.source().Discover(t.Context())
+	if err != nil || len(facts.Unhealthy) > 0 {
+		t.Fatalf("%v, unhealthy: %+v", err, facts.Unhealthy)
+	}
+	for i, gpu := range facts.Hardware.GPUs {
+		want := int32(50000)
+		if i == 1 {
+			want = 0
+		}
+		if gpu.Memory != nil || gpu.NVLinkMBps != want {
+			t.Errorf("GPU %d: memory %v, %d MB/s a link", i, gpu.Memory, gpu.NVLinkMBps)
+		}
+	}
+}
+
+func TestBusIDs(t *testing.T) {
+	for busID, want := range map[string]string{
+		"00000000:07:00.0": "0000:07:00.0", "0000:07:00.0": "0000:07:00.0", "00000008:01:00.0": "0008:01:00.0",
+		"0000A1B2:C0:00.0": "a1b2:c0:00.0", "00010000:01:00.0": "10000:01:00.0",
+		"ffffffff:ff:ff.0": "", "": "", "N/A": "", "0000:7:0.0": "", "0000:07:00.0 (rev a1)": "", "0000:07:00.9": "",
+	} {
+		got := sysfsAddress(busID)
+		if !isAddress(got) {
+			got = ""
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", busID, got, want)
+		}
+	}
+}
+
+// TestErrorsAreWaitedForAsLongAsItRuns: whatever fails once, the errors that come later are heard, and a
+// GPU that reports thousands is told of once.
+func TestErrorsAreWaitedForAsLongAsItRuns(t *testing.T) {
+	for _, failure := range []Return{NotSupported, GPUIsLost, 999} {
+		m := readMachine(t, hosts+"/l40s-4")
+		synctest.Test(t, func(t *testing.T) {
+			asked := 0
+			m.next = func() (Event, Return) {
+				switch asked++; {
+				case asked == 1:
+					return Event{}, failure
+				case asked == 2:
+					return Event{UUID: "GPU-0", Xid: 43}, Success // of the application
+				case asked == 3:
+					return Event{}, Success // of one that is gone
+				case asked < 1000:
+					return Event{UUID: "GPU-2", Xid: 79 + uint64(asked%2)}, Success
+				}
+				time.Sleep(time.Second)
+				return Event{}, Timeout
+			}
+			source, told := m.source(), 0
+			ctx, stop := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() { source.Watch(ctx, func() { told++ }); close(done) }()
+			if got := outline(source.Discover(ctx)); got != "4 GPUs" {
+				t.Error(got)
+			}
+			time.Sleep(time.Minute)
+			if got := outline(source.Discover(ctx)); got != "4 GPUs; GPU-2 Xid" || told != 1 {
+				t.Errorf("after result %d: %s, told %d times", failure, got, told)
+			}
+			stop()
+			<-done
+		})
 	}
 }

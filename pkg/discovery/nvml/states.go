@@ -18,6 +18,14 @@ var states = map[Return]struct{ reason, message string }{
 	VersionMismatch:  {"DriverMismatch", "the driver's library and its kernel module are of different versions: restart the node"},
 }
 
+// isNo: the driver, or this GPU, has no such thing. Other results but Success are failures to answer.
+func (r Return) isNo() bool {
+	return r == NotSupported || r == InvalidArgument || r == FunctionNotFound
+}
+
+// isLost: the GPU does not answer any more.
+func (r Return) isLost() bool { return r == GPUIsLost || r == ResetRequired }
+
 func (r Return) reason() string {
 	if state, ok := states[r]; ok {
 		return state.reason

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -19,22 +20,25 @@ const (
 	switchClass = "0x0680" // a bridge of another kind, which is how an NVSwitch calls itself
 )
 
-// sysfsAddress is a bus id as sysfs writes it: 0000:07:00.0 for 00000000:07:00.0.
+// sysfsAddress is a bus id as sysfs writes it: 0000:07:00.0 for 00000000:07:00.0, and
+// 10000:07:00.0 for 00010000:07:00.0.
 func sysfsAddress(busID string) string {
 	address := strings.ToLower(busID)
 	domain, rest, ok := strings.Cut(address, ":")
-	if ok && len(domain) == 8 && strings.HasPrefix(domain, "0000") {
-		return domain[4:] + ":" + rest
+	for ok && len(domain) > 4 && domain[0] == '0' {
+		domain = domain[1:]
 	}
-	return address
+	if !ok {
+		return address
+	}
+	return domain + ":" + rest
 }
 
-// isAddress tells a bus id from what drivers write where they may not say.
-func isAddress(address string) bool {
-	var domain, bus, device, function int
-	n, err := fmt.Sscanf(address, "%x:%x:%x.%x", &domain, &bus, &device, &function)
-	return err == nil && n == 4 && domain <= 0xffffff
-}
+// address is that of NodeTopology objects, less the domains that drivers make up where they may
+// not say.
+var address = regexp.MustCompile(`^[0-9a-f]{4,6}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
+
+func isAddress(s string) bool { return address.MatchString(s) }
 
 // place is the device's way to the CPU, or only its address where sysfs does not show it.
 //
