@@ -69,8 +69,14 @@ var (
 var registerMetrics = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(planSeconds, attempts, waitSeconds, gangLevels, gangDomains, conflicts, evictedPods, linkPromises)
 	legacyregistry.CustomMustRegister(scraped)
+	// At zero from the start: what appears with its first event has no increase at that time.
 	for _, result := range []string{promiseKept, promiseBroken} {
-		linkPromises.WithLabelValues(result) // at zero from the start
+		linkPromises.WithLabelValues(result)
+	}
+	for _, preemptor := range []string{"gang", "pod", "release"} {
+		for _, victim := range []string{"gang", "spare", "pod"} {
+			evictedPods.WithLabelValues(preemptor, victim)
+		}
 	}
 })
 
