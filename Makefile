@@ -72,6 +72,12 @@ images: build agent bin/image ## Write the product's container images to bin/ima
 	@hack/agent-root.sh bin/cgo/tutti-agent bin/cgo/root
 	@bin/image -o bin/images/tutti-agent.tar -user 0:0 -entrypoint /tutti-agent tutti-agent:dev=bin/cgo/root
 
+MANIFESTS_MODULE := hack/tools/manifests/go.mod hack/tools/manifests/go.sum hack/tools/build.sh
+
+# Without service discovery, of which the tests use none and which is most of the program.
+bin/prometheus: $(MANIFESTS_MODULE)
+	@GOFLAGS="$(GOFLAGS) -tags=remove_all_sd" hack/tools/build.sh hack/tools/manifests ../../../$@ github.com/prometheus/prometheus/cmd/prometheus
+
 .PHONY: install-yaml
 install-yaml: bin/kubectl ## Write all that is installed into one file, bin/install.yaml (REGISTRY, TAG: whose images).
 	@bin/kubectl kustomize manifests/base | sed -E 's|image: (tutti-[a-z]+):dev$$|image: $(if $(REGISTRY),$(REGISTRY)/)\1:$(or $(TAG),dev)|' >bin/install.yaml
@@ -127,7 +133,7 @@ test-driver: ## Test what asks the NVIDIA driver, with a mock of its binding and
 
 .PHONY: test-integration
 test-integration: tools build ## Run the integration tests on a real control plane.
-	go test -count=1 -p 1 -timeout 20m $$(go list ./test/... | grep -v -e /test/examples -e '/test/e2e$$')
+	go test -count=1 -p 1 -timeout 20m $$(go list ./test/... | grep -v -e /test/examples -e /test/monitoring -e '/test/e2e$$')
 
 .PHONY: test-examples
 test-examples: .test/tensorflow/.done ## Run the training programs as plain processes, and kill some of them.
@@ -143,6 +149,10 @@ test-examples: .test/tensorflow/.done ## Run the training programs as plain proc
 test-browser: tools build ## Test the page of kubectl tutti ui on snapshots and on the demo, in Chromium, which is installed if there is none (SHOTS: a folder for screenshots).
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || { apt-get update && apt-get install -y --no-install-recommends chromium; }
 	cd hack/tools/browser && go test -count=1 -timeout 10m -v . -args -screenshots=$(SHOTS)
+
+.PHONY: test-monitoring
+test-monitoring: tools build bin/prometheus ## Let a real Prometheus scrape the programs and answer what rules and dashboard ask (another 380 packages to compile).
+	go test -count=1 -timeout 10m ./test/monitoring
 
 .PHONY: test-faults
 test-faults: tools build ## Let 2,000 jobs live through faults and killed controllers (RUNS: another number).

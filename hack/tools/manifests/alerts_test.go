@@ -86,15 +86,6 @@ func TestAlertsFireForTheirTroubleAlone(t *testing.T) {
 	}
 }
 
-// TestEveryQueryIsEvaluated on that cluster: queries that match series in a way Prometheus refuses fail only then.
-func TestEveryQueryIsEvaluated(t *testing.T) {
-	for where, query := range queries(t) {
-		if _, err := evaluate(t, calm, query); err != nil {
-			t.Errorf("%s: %v", where, err)
-		}
-	}
-}
-
 func firing(t *testing.T, cluster []series) []string {
 	t.Helper()
 	var alerts []string

@@ -5,11 +5,8 @@ package manifests
 
 import (
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -17,70 +14,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/rulefmt"
-	"github.com/prometheus/prometheus/promql/parser"
 	"sigs.k8s.io/yaml"
 )
 
 const monitoring = root + "/manifests/monitoring"
-
-// TestEveryQueryAndRuleIsOneOfPrometheus: what Prometheus would refuse, or read as something else.
-func TestEveryQueryAndRuleIsOneOfPrometheus(t *testing.T) {
-	for where, query := range queries(t) {
-		if _, err := reader.ParseExpr(query); err != nil {
-			t.Errorf("%s: %v in %s", where, err, query)
-		}
-	}
-}
-
-// TestEveryMetricThatIsWatchedIsServed: those of Tutti are in the document that a test compares with what the
-// programs serve, the agent's where it registers them, and the engine's in testdata/metrics.
-func TestEveryMetricThatIsWatchedIsServed(t *testing.T) {
-	known := served(t)
-	records := map[string]bool{}
-	for _, group := range rules(t).Groups {
-		for _, rule := range group.Rules {
-			if rule.Record != "" {
-				records[rule.Record] = true
-			}
-		}
-	}
-	for where, query := range queries(t) {
-		for _, name := range metricsOf(t, query) {
-			base := regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(name, "")
-			if !known[name] && !known[base] && !records[name] {
-				t.Errorf("%s names %s, which nothing serves", where, name)
-			}
-		}
-	}
-}
-
-// served are the names of metrics that the programs have.
-func served(t *testing.T) map[string]bool {
-	t.Helper()
-	known := map[string]bool{}
-	for _, document := range []string{"docs/metrics.md", "pkg/agent/metrics.go"} {
-		text, err := os.ReadFile(filepath.Join(root, document))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range regexp.MustCompile("[`\"]((?:tutti|training_operator)_[a-z_]+)[`\"]").FindAllStringSubmatch(string(text), -1) {
-			known[name[1]] = true
-		}
-	}
-	for _, status := range []string{"created", "deleted", "successful", "failed", "restarted"} {
-		known["training_operator_jobs_"+status+"_total"] = true // documented together
-	}
-	engine, err := os.ReadFile("testdata/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(engine)) {
-		if !strings.HasPrefix(line, "#") {
-			known[strings.TrimSpace(line)] = true
-		}
-	}
-	return known
-}
 
 // TestEveryAlertHasItsRunbook in docs/runbook.md, with what each section must say, and every section its alert.
 func TestEveryAlertHasItsRunbook(t *testing.T) {
@@ -169,55 +106,4 @@ func rules(t *testing.T) *rulefmt.RuleGroups {
 		t.Fatal(errs)
 	}
 	return groups
-}
-
-// queries of rules and panels, by where they stand. Grafana's variables have values.
-func queries(t *testing.T) map[string]string {
-	t.Helper()
-	found := map[string]string{}
-	for _, group := range rules(t).Groups {
-		for _, rule := range group.Rules {
-			found["rules.yaml, "+rule.Alert+rule.Record] = rule.Expr
-		}
-	}
-	data, err := os.ReadFile(monitoring + "/dashboard.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var dashboard struct {
-		Panels []struct {
-			Title   string
-			Type    string
-			Targets []struct{ RefID, Expr string }
-		}
-	}
-	if err := json.Unmarshal(data, &dashboard); err != nil {
-		t.Fatal(err)
-	}
-	values := strings.NewReplacer("$__rate_interval", "5m", "$profile", ".*", "$level", ".*")
-	for _, panel := range dashboard.Panels {
-		if panel.Type != "row" && len(panel.Targets) == 0 {
-			t.Errorf("panel %q shows nothing", panel.Title)
-		}
-		for _, target := range panel.Targets {
-			found[fmt.Sprintf("dashboard.json, %s %s", panel.Title, target.RefID)] = values.Replace(target.Expr)
-		}
-	}
-	return found
-}
-
-func metricsOf(t *testing.T, query string) []string {
-	t.Helper()
-	expression, err := reader.ParseExpr(query)
-	if err != nil {
-		t.Fatalf("%v in %s", err, query)
-	}
-	var names []string
-	parser.Inspect(expression, func(node parser.Node, _ []parser.Node) error {
-		if selector, ok := node.(*parser.VectorSelector); ok {
-			names = append(names, selector.Name)
-		}
-		return nil
-	})
-	return names
 }
