@@ -159,6 +159,8 @@ func TestChartRefusesValuesThatItDoesNotKnow(t *testing.T) {
 		"an unknown pull policy":  {"image: {pullPolicy: Sometimes}", "pullPolicy"},
 		"a slash after the names": {"image: {registry: registry.example/}", "registry"},
 		"an argument, not a flag": {"controller: {extraArgs: [qps]}", "extraArgs"},
+		"a variable as text":      {"controller: {extraEnv: [CUSTOM_CLUSTER_DOMAIN=x]}", "extraEnv"},
+		"a variable's number":     {"controller: {extraEnv: [{name: N, value: 1}]}", "extraEnv"},
 	}
 	for name, tc := range cases {
 		values := map[string]any{}
