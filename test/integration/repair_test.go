@@ -108,6 +108,13 @@ func TestGangIsCompletedWhenABindingFails(t *testing.T) {
 // schedulerProxy is the kubeconfig of a proxy for the scheduler.
 func schedulerProxy(t *testing.T, plane *controlplane.ControlPlane, next func(*http.Request) faultproxy.Fault) string {
 	t.Helper()
+	_, kubeconfig := countingProxy(t, plane, next)
+	return kubeconfig
+}
+
+// countingProxy is such a proxy and its kubeconfig.
+func countingProxy(t *testing.T, plane *controlplane.ControlPlane, next func(*http.Request) faultproxy.Fault) (*faultproxy.Proxy, string) {
+	t.Helper()
 	file, err := plane.Identity("system:serviceaccount:"+controlplane.Namespace+":tutti-scheduler",
 		"system:serviceaccounts", "system:serviceaccounts:"+controlplane.Namespace)
 	must(t, err)
@@ -118,7 +125,7 @@ func schedulerProxy(t *testing.T, plane *controlplane.ControlPlane, next func(*h
 	t.Cleanup(proxy.Close)
 	kubeconfig := filepath.Join(t.TempDir(), "proxy.kubeconfig")
 	must(t, proxy.Kubeconfig(kubeconfig))
-	return kubeconfig
+	return proxy, kubeconfig
 }
 
 // bindingFaults lets the first bindings of the first pods of a job fail.
