@@ -78,6 +78,9 @@ MANIFESTS_MODULE := hack/tools/manifests/go.mod hack/tools/manifests/go.sum hack
 bin/prometheus: $(MANIFESTS_MODULE)
 	@GOFLAGS="$(GOFLAGS) -tags=remove_all_sd" hack/tools/build.sh hack/tools/manifests ../../../$@ github.com/prometheus/prometheus/cmd/prometheus
 
+bin/helm: $(MANIFESTS_MODULE)
+	@hack/tools/build.sh hack/tools/manifests ../../../$@ helm.sh/helm/v4/cmd/helm
+
 .PHONY: install-yaml
 install-yaml: bin/kubectl ## Write all that is installed into one file, bin/install.yaml (REGISTRY, TAG: whose images).
 	@bin/kubectl kustomize manifests/base | sed -E 's|image: (tutti-[a-z]+):dev$$|image: $(if $(REGISTRY),$(REGISTRY)/)\1:$(or $(TAG),dev)|' >bin/install.yaml
@@ -132,7 +135,7 @@ test-driver: ## Test what asks the NVIDIA driver, with a mock of its binding and
 	CGO_ENABLED=1 go test -tags=netgo,osusergo ./pkg/discovery/nvml ./cmd/tutti-agent
 
 .PHONY: test-integration
-test-integration: tools build ## Run the integration tests on a real control plane.
+test-integration: tools build bin/helm ## Run the integration tests on a real control plane.
 	go test -count=1 -p 1 -timeout 20m $$(go list ./test/... | grep -v -e /test/examples -e /test/monitoring -e '/test/e2e$$')
 
 .PHONY: test-examples

@@ -198,13 +198,21 @@ func (c *cluster) unchanged(what string, before map[string]string) {
 // kubectl runs it in the module's root, as the documentation does.
 func (c *cluster) kubectl(args ...string) {
 	c.t.Helper()
-	if _, err := c.command(args...).Output(); err != nil {
+	c.output(args...)
+}
+
+// output is what it prints.
+func (c *cluster) output(args ...string) []byte {
+	c.t.Helper()
+	output, err := c.command(args...).Output()
+	if err != nil {
 		var failed *exec.ExitError
 		if errors.As(err, &failed) {
 			err = fmt.Errorf("%w: %s", err, failed.Stderr)
 		}
 		c.t.Fatalf("kubectl %s: %v", strings.Join(args, " "), err)
 	}
+	return output
 }
 
 func (c *cluster) command(args ...string) *exec.Cmd {
