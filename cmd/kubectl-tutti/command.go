@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -35,6 +36,7 @@ type environment struct {
 	overrides clientcmd.ConfigOverrides
 	from      string // a snapshot's file instead of a cluster
 	config    string // the scheduler's configuration file
+	assumed   string // why the built-in configuration is taken for the scheduler's, if it is
 	output    string
 }
 
@@ -49,6 +51,7 @@ Nothing in the cluster is changed.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	teach(cmd)
 	e.rules = clientcmd.NewDefaultClientConfigLoadingRules()
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&e.rules.ExplicitPath, "kubeconfig", "", "path of the kubeconfig file")
@@ -124,7 +127,29 @@ func (e *environment) cluster(ctx context.Context) (*snapshot.Snapshot, error) {
 	if len(s.Unread) > 0 {
 		fmt.Fprintf(e.err, "note: not read, since the cluster has none or you may not list them: %s\n", strings.Join(s.Unread, ", "))
 	}
-	return s, nil
+	return s, e.doubt(s)
+}
+
+// doubt says that the built-in configuration is taken where it shows that it is not this cluster's: nodes carry none of its levels.
+func (e *environment) doubt(s *snapshot.Snapshot) error {
+	if e.assumed == "" {
+		return nil
+	}
+	config, err := engine.DefaultConfiguration()
+	if err != nil {
+		return err
+	}
+	tree, err := e.tree(s, config)
+	if err != nil {
+		return err
+	}
+	for level := 1; level < len(tree.Levels())-1; level++ {
+		if _, carried := tree.NodeLabels(level); carried {
+			return nil
+		}
+	}
+	fmt.Fprintf(e.err, "note: %s, and no node carries a level of the built-in one, which is taken; give --scheduler-config if yours names others\n", e.assumed)
+	return nil
 }
 
 // patience is how long reading may take before it shows what it does.
@@ -156,7 +181,11 @@ func (e *environment) schedulerConfig(ctx context.Context) (*schedulerconfig.Kub
 		return engine.DefaultConfiguration()
 	}
 	text, err := e.deployedConfig(ctx)
-	if err != nil || text == "" {
+	if apierrors.IsNotFound(err) { // it runs elsewhere, by all appearances without a configuration file
+		e.assumed = fmt.Sprintf("there is no scheduler's configuration in namespace %s (%v)", tutti.Namespace, err)
+		return engine.DefaultConfiguration()
+	}
+	if err != nil {
 		fmt.Fprintf(e.err, "note: the scheduler's configuration in namespace %s cannot be read (%v); taking the built-in one, so give --scheduler-config if yours names other levels\n", tutti.Namespace, err)
 		return engine.DefaultConfiguration()
 	}

@@ -42,8 +42,14 @@ func (e *environment) tree(s *snapshot.Snapshot, config *schedulerconfig.KubeSch
 // printOutcome shows the verdict and a line for each node.
 func printOutcome(w io.Writer, o *whatif.Outcome, tree *topology.Tree) {
 	verdict := "would wait"
-	if o.Placed {
+	switch {
+	case o.Placed:
 		verdict = "would start"
+	case o.Failed:
+		verdict = "would fail"
+	}
+	if o.Suspended {
+		verdict = "is suspended; resumed now, it " + verdict
 	}
 	fmt.Fprintf(w, "%s %s: %s\n", o.Target, verdict, o.Message)
 	if len(o.Evicted) > 0 {

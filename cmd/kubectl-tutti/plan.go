@@ -10,11 +10,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
 
@@ -35,7 +37,7 @@ if it were alone; pods and PodGroups likewise.`,
 		Example: `  kubectl tutti plan -f job.yaml
   kubectl tutti plan -f job.yaml --with-preemption
   kubectl tutti plan -f job.yaml --from cluster.yaml -o yaml`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if path == "" {
 				return errors.New("give the manifests to plan with -f FILE (or -f - for standard input)")
@@ -73,6 +75,12 @@ func (e *environment) plan(ctx context.Context, path string, preempt bool) error
 	var outcomes []*whatif.Outcome
 	for _, target := range targets {
 		outcome, err := whatif.Run(ctx, s, target, whatif.Options{Config: config, Preempt: preempt, Now: e.now})
+		if err == nil && outcome.Suspended {
+			outcome, err = whatif.Run(ctx, resumed(s, target.Job), target, whatif.Options{Config: config, Preempt: preempt, Now: e.now})
+			if err == nil {
+				outcome.Suspended = true
+			}
+		}
 		if err != nil {
 			return err
 		}
@@ -186,6 +194,20 @@ func with(s *snapshot.Snapshot, objects []*unstructured.Unstructured) *snapshot.
 	}
 	next.Objects = append(next.Objects, objects...)
 	return next
+}
+
+// resumed is the snapshot in which the job is not suspended.
+func resumed(s *snapshot.Snapshot, key types.NamespacedName) *snapshot.Snapshot {
+	next := *s
+	next.Objects = slices.Clone(s.Objects)
+	for i, o := range next.Objects {
+		if o.GetKind() == "TFJob" && snapshot.KeyOf(o) == key {
+			o = o.DeepCopy()
+			unstructured.RemoveNestedField(o.Object, "spec", "runPolicy", "suspend")
+			next.Objects[i] = o
+		}
+	}
+	return &next
 }
 
 // targetsOf are the jobs, the groups, and the pods in none.

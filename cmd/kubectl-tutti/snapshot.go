@@ -24,7 +24,7 @@ so that the same decision follows from the file.`,
 		Example: `  kubectl tutti snapshot -f cluster.yaml
   kubectl tutti snapshot --anonymize -f report.yaml
   kubectl tutti why worker-0 --from cluster.yaml`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			s, err := e.cluster(cmd.Context())
 			if err != nil {

@@ -23,7 +23,7 @@ func newTop(e *environment) *cobra.Command {
 		Example: `  kubectl tutti top
   kubectl tutti top --level host
   kubectl tutti top --resource amd.com/gpu -o json`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return e.top(cmd.Context(), resource, level) },
 	}
 	cmd.Flags().StringVar(&resource, "resource", "", "the device to count (default: the one that most nodes have)")

@@ -42,7 +42,7 @@ your rights, reads only, and loads nothing from elsewhere.`,
   kubectl tutti ui --port 8080
   kubectl tutti ui -f job.yaml
   kubectl tutti ui --snapshot report.yaml`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return e.ui(cmd.Context(), s) },
 	}
 	flags := cmd.Flags()

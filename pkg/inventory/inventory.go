@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -79,6 +80,9 @@ func Of(s *snapshot.Snapshot, levels []topology.Level, resource string) (*Report
 			return nil, fmt.Errorf("no node has a device; give --resource to count something else, such as cpu")
 		}
 	}
+	if had := resourcesOf(nodes); len(nodes) > 0 && !slices.Contains(had, resource) {
+		return nil, fmt.Errorf("no node has %s; what nodes have is %s", resource, strings.Join(had, ", "))
+	}
 	labels := make([]topology.HostLabels, len(nodes))
 	byName := map[string]*host{}
 	for i, node := range nodes {
@@ -101,6 +105,19 @@ func Of(s *snapshot.Snapshot, levels []topology.Level, resource string) (*Report
 	report := &Report{Resource: resource}
 	report.add(tree, hosts)
 	return report, nil
+}
+
+// resourcesOf are the names of what nodes have to give.
+func resourcesOf(nodes []*v1.Node) []string {
+	found := map[string]bool{}
+	for _, node := range nodes {
+		for name, amount := range node.Status.Allocatable {
+			if !amount.IsZero() {
+				found[string(name)] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
 }
 
 func (r *Report) add(tree *topology.Tree, hosts []host) {

@@ -53,6 +53,10 @@ func TestNoDevices(t *testing.T) {
 	if _, err := Of(s, topology.DefaultLevels(), ""); err == nil || !strings.Contains(err.Error(), "--resource") {
 		t.Errorf("error %v", err)
 	}
+	_, err := Of(s, topology.DefaultLevels(), "amd.com/gpu")
+	if want := "no node has amd.com/gpu; what nodes have is cpu, memory, pods"; err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
 	report, err := Of(s, topology.DefaultLevels(), "cpu")
 	if err != nil || report.Levels[0].LargestOfOne == 0 {
 		t.Errorf("%+v, %v", report, err)

@@ -72,6 +72,9 @@ type Outcome struct {
 	Target Target
 	// Placed: the gang's minimum, or the pod, has its nodes.
 	Placed bool
+	// Failed: the job would fail before it has pods. Suspended: it would have none until it is
+	// resumed, and the rest is what would happen then, if that was asked.
+	Failed, Suspended bool `json:",omitempty"`
 	// Reason and Message are the scheduler's verdict in its own words.
 	Reason, Message string
 	// Pods are the target's, by role and rank; Node is empty for one that has none.
@@ -336,6 +339,7 @@ func (o *Outcome) read(object *unstructured.Unstructured, kind string) {
 func (o *Outcome) readFailure(job *unstructured.Unstructured) {
 	for _, kind := range []kubeflowv1.JobConditionType{kubeflowv1.JobFailed, kubeflowv1.JobSuspended} {
 		if c, ok := snapshot.ConditionOf(job, string(kind)); ok && c.Status == metav1.ConditionTrue {
+			o.Failed, o.Suspended = kind == kubeflowv1.JobFailed, kind == kubeflowv1.JobSuspended
 			o.Reason, o.Message = c.Reason, c.Message
 			return
 		}

@@ -34,6 +34,42 @@ func membersOf(s *snapshot.Snapshot, gang types.NamespacedName) []*unstructured.
 	return members
 }
 
+// endedOf are those that have.
+func endedOf(s *snapshot.Snapshot, gang types.NamespacedName) []*unstructured.Unstructured {
+	var ended []*unstructured.Unstructured
+	for _, pod := range s.Of("Pod") {
+		if snapshot.GangOf(pod) == gang && snapshot.HasEnded(pod) {
+			ended = append(ended, pod)
+		}
+	}
+	return ended
+}
+
+// ofEnded tells how a pod ended that did.
+func ofEnded(pod *unstructured.Unstructured) (State, []string) {
+	if snapshot.PhaseOf(pod) == v1.PodSucceeded {
+		return Finished, []string{fmt.Sprintf("pod %s has succeeded", pod.GetName())}
+	}
+	reason := "failed"
+	for _, field := range []string{"reason", "message"} {
+		if text, _, _ := unstructured.NestedString(pod.Object, "status", field); text != "" {
+			reason += ", " + text
+		}
+	}
+	statuses, _, _ := unstructured.NestedSlice(pod.Object, "status", "containerStatuses")
+	for _, status := range statuses {
+		fields, _ := status.(map[string]any)
+		code, ok, _ := unstructured.NestedInt64(fields, "state", "terminated", "exitCode")
+		if ok && code != 0 {
+			reason += fmt.Sprintf("; container %v ended with exit code %d", fields["name"], code)
+			if why, _, _ := unstructured.NestedString(fields, "state", "terminated", "reason"); why != "" && why != "Error" {
+				reason += " (" + why + ")"
+			}
+		}
+	}
+	return Failed, []string{fmt.Sprintf("pod %s %s; kubectl logs %s -n %s shows what it said", pod.GetName(), reason, pod.GetName(), pod.GetNamespace())}
+}
+
 func waiting(pods []*unstructured.Unstructured) []*unstructured.Unstructured {
 	return slices.DeleteFunc(slices.Clone(pods), func(pod *unstructured.Unstructured) bool { return snapshot.NodeOf(pod) != "" })
 }
@@ -43,6 +79,15 @@ func (f Facts) explainGang(answer *Answer, gang types.NamespacedName) (*Answer, 
 	group := find(f.Snapshot, "PodGroup", gang)
 	if len(members) > 0 && len(waiting(members)) == 0 {
 		f.explainBound(answer, members)
+		return answer, nil
+	}
+	if ended := endedOf(f.Snapshot, gang); len(members) == 0 && len(ended) > 0 {
+		answer.State = Finished
+		for _, pod := range ended {
+			if state, because := ofEnded(pod); state == Failed {
+				answer.State, answer.Because = Failed, append(answer.Because, because...)
+			}
+		}
 		return answer, nil
 	}
 	answer.State = Waits

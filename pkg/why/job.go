@@ -19,10 +19,11 @@ func ofJob(f Facts, key types.NamespacedName) (State, []string) {
 	if by, ok, _ := unstructured.NestedString(job.Object, "spec", "runPolicy", "managedBy"); ok && by != "" && by != kubeflowv1.TFJobControllerName {
 		return Waits, []string{fmt.Sprintf("spec.runPolicy.managedBy is %s, so tutti-controller leaves it to that one", by)}
 	}
-	for _, end := range []kubeflowv1.JobConditionType{kubeflowv1.JobSucceeded, kubeflowv1.JobFailed} {
-		if message, ok := holds(job, string(end)); ok {
-			return Finished, []string{message}
-		}
+	if message, ok := holds(job, string(kubeflowv1.JobSucceeded)); ok {
+		return Finished, []string{message}
+	}
+	if message, ok := holds(job, string(kubeflowv1.JobFailed)); ok {
+		return Failed, []string{message}
 	}
 	if suspend, _, _ := unstructured.NestedBool(job.Object, "spec", "runPolicy", "suspend"); suspend {
 		return Waits, []string{fmt.Sprintf("it is suspended, by a queue in front of it (Kueue) or by its user; what resumes it is: kubectl patch tfjob %s -n %s --type merge -p '{\"spec\":{\"runPolicy\":{\"suspend\":false}}}'", key.Name, key.Namespace)}

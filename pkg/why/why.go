@@ -66,6 +66,7 @@ const (
 	Starts   State = "starts" // has its nodes, but not all containers run
 	Runs     State = "runs"
 	Finished State = "has finished"
+	Failed   State = "has failed"
 )
 
 // Find tells what a name means: a job first, then a group, then a pod.
@@ -107,6 +108,10 @@ func Explain(f Facts, subject Subject) (*Answer, error) {
 		}
 	case "Pod":
 		pod := find(f.Snapshot, "Pod", subject.Name)
+		if snapshot.HasEnded(pod) {
+			answer.State, answer.Because = ofEnded(pod)
+			return answer, nil
+		}
 		if gang = snapshot.GangOf(pod); gang.Name == "" {
 			return f.explainPod(answer, pod)
 		}

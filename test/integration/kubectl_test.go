@@ -130,6 +130,33 @@ func TestKubectlTuttiExplainsAWaitingJob(t *testing.T) {
 	s.says([]string{"wait"}, "replay", anonymous)
 }
 
+// TestKubectlTuttiTellsFailureFromWaiting: of jobs that fail, and of what a suspended one would do.
+func TestKubectlTuttiTellsFailureFromWaiting(t *testing.T) {
+	s := newScene(t, shared)
+	where := "tfjob " + s.namespace + "/"
+	invalid := job("invalid", workers(0, 1))
+	s.says([]string{where + "invalid would fail: ", "nothing would ever run"}, "plan", "-f", s.manifest(invalid))
+	must(t, s.createJob(t.Context(), invalid))
+	s.eventually(t.Context(), "it fails", s.state("invalid", kubeflowv1.JobFailed))
+	s.says([]string{where + "invalid has failed", "nothing would ever run"}, "why", "invalid")
+
+	small, large := job("small", workers(2, 8)), job("large", workers(100, 8))
+	for _, j := range []*kubeflowv1.TFJob{small, large, invalid} {
+		j.Spec.RunPolicy.Suspend = new(true)
+	}
+	s.says([]string{where + "small is suspended; resumed now, it would start: placed 2 pods", "NODE", "small-worker-1"}, "plan", "-f", s.manifest(small))
+	s.says([]string{where + "large is suspended; resumed now, it would wait: "}, "plan", "-f", s.manifest(large))
+	s.says([]string{where + "invalid would fail: "}, "plan", "-f", s.manifest(invalid))
+}
+
+// TestKubectlTuttiIsSilentAboutWhatDoesNotMatter: where no configuration is deployed the built-in one is taken, and nodes carry its levels.
+func TestKubectlTuttiIsSilentAboutWhatDoesNotMatter(t *testing.T) {
+	s := newScene(t, shared)
+	if _, stderr, err := s.kubectl("top"); err != nil || stderr != "" {
+		t.Errorf("%v: %q, want no word beside the table", err, stderr)
+	}
+}
+
 func TestKubectlTuttiOnWrongInput(t *testing.T) {
 	s := newScene(t, shared)
 	for _, tc := range []struct {
@@ -144,6 +171,11 @@ func TestKubectlTuttiOnWrongInput(t *testing.T) {
 		{[]string{"top", "--level", "row"}, "the levels that nodes of this cluster carry are"},
 		{[]string{"replay", "main_test.go"}, "this is no snapshot"},
 		{[]string{"top", "-o", "xml"}, "want json or yaml"},
+		{[]string{"top", "--resource", "amd.com/gpu"}, "no node has amd.com/gpu; what nodes have is cpu, memory, nvidia.com/gpu, pods"},
+		{[]string{"top", "here"}, `takes flags alone, and was given "here"; see kubectl tutti top --help`},
+		{[]string{"top", "--racks"}, "unknown flag: --racks; see kubectl tutti top --help"},
+		{[]string{"snapshto"}, `there is no command "snapshto"; did you mean snapshot?; kubectl tutti --help lists them`},
+		{[]string{"describe"}, `there is no command "describe"; kubectl tutti --help lists them`},
 		{[]string{"ui", "--address", "here"}, "want an IP address"},
 		{[]string{"ui", "--address", "0.0.0.0"}, "is not a loopback address: name with --accept-host"},
 		{[]string{"ui", "--snapshot", "main_test.go"}, "this is no snapshot"},
