@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
 
 	"github.com/tutti-project/tutti/pkg/discovery"
@@ -93,7 +94,7 @@ func (a *Agent) Run(ctx context.Context) {
 		kick := make(chan struct{}, 1)
 		group.Go(func() { a.poll(ctx, i, kick) })
 		if watcher, ok := a.options.Polls[i].Source.(discovery.Watcher); ok {
-			group.Go(func() { watcher.Watch(ctx, func() { signal(kick) }) })
+			group.Go(func() { until(ctx, func() { watcher.Watch(ctx, func() { signal(kick) }) }) })
 		}
 	}
 	a.publish(ctx)
@@ -130,7 +131,10 @@ func (a *Agent) publish(ctx context.Context) {
 		now := a.options.Now()
 		if report, ok := a.report(start, now); !ok {
 			pause = debounce
-		} else if wrote, err := a.writer.write(ctx, report, !now.Before(beat)); err != nil {
+		} else if wrote, err := a.write(ctx, report, !now.Before(beat)); err != nil {
+			if wrote {
+				beat = a.nextBeat(now)
+			}
 			failures++
 			pause = a.backOff(failures)
 			a.note(now, err)
@@ -147,6 +151,18 @@ func (a *Agent) publish(ctx context.Context) {
 		}
 		timer.Reset(pause)
 	}
+}
+
+// write writes the report, or, where the API server does not take it, that it does not: what was
+// written before is not to be taken for true.
+func (a *Agent) write(ctx context.Context, report Report, beat bool) (wrote bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, writeLimit)
+	defer cancel()
+	wrote, err = a.writer.write(ctx, report, beat)
+	if apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) {
+		wrote, _ = a.writer.write(ctx, refused(err), beat) // the first error tells more
+	}
+	return wrote, err
 }
 
 // nextBeat is three quarters of the heartbeat away, and up to a fifth more: a change may put it off.
@@ -194,8 +210,12 @@ func (a *Agent) Healthy() error {
 	return nil
 }
 
-// stuckAfter is longer than any pause and any request together.
-const stuckAfter = 10 * time.Minute
+const (
+	// writeLimit is how long all requests of a write may take, with what client-go repeats.
+	writeLimit = 5 * time.Minute
+	// stuckAfter is longer than any pause and any write together.
+	stuckAfter = 10 * time.Minute
+)
 
 func signal(c chan<- struct{}) {
 	select {

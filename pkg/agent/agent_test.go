@@ -18,8 +18,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/component-base/metrics/testutil"
 
 	"github.com/tutti-project/tutti/pkg/apis/topology/v1alpha1"
 	"github.com/tutti-project/tutti/pkg/apis/tutti"
@@ -35,7 +37,9 @@ type fakeSource struct {
 	facts discovery.Facts
 	err   error
 	hangs bool
+	stuck chan struct{} // hangs until it is closed, whatever it is told
 	asked int
+	last  time.Time // when it was asked
 	kick  func()
 }
 
@@ -44,7 +48,12 @@ func (s *fakeSource) Name() string { return s.name }
 func (s *fakeSource) Discover(ctx context.Context) (discovery.Facts, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.asked++
+	s.asked, s.last = s.asked+1, time.Now()
+	if s.stuck != nil {
+		s.mu.Unlock()
+		<-s.stuck
+		s.mu.Lock()
+	}
 	if s.hangs {
 		s.mu.Unlock()
 		<-ctx.Done()
@@ -66,6 +75,12 @@ func (s *fakeSource) Watch(ctx context.Context, changed func()) {
 	s.kick = changed
 	s.mu.Unlock()
 	<-ctx.Done()
+	s.mu.Lock()
+	stuck := s.stuck
+	s.mu.Unlock()
+	if stuck != nil {
+		<-stuck
+	}
 }
 
 // world is an agent in an API server of its own.
@@ -77,6 +92,7 @@ type world struct {
 	kubelet    *fakeSource
 	away       bool // the API server
 	refused    int  // requests meanwhile
+	atEnd      func()
 }
 
 func hardware(gpus int) *v1alpha1.NodeTopologySpec {
@@ -136,6 +152,9 @@ func play(t *testing.T, script func(w *world)) {
 		}
 		stop()
 		<-done
+		if w.atEnd != nil {
+			w.atEnd()
+		}
 	})
 }
 
@@ -343,6 +362,101 @@ func TestASourceThatHangsKeepsNothingElseFromBeingPublished(t *testing.T) {
 		w.after(time.Hour)
 		if n := w.writes(); n > 15 {
 			t.Errorf("%d writes in an hour of which nothing can be seen", n)
+		}
+	})
+}
+
+// TestADriverThatHangsKeepsNothingFromEnding.
+func TestADriverThatHangsKeepsNothingFromEnding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stuck := make(chan struct{})
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		answers := Look(ctx, []discovery.Source{&fakeSource{name: "driver", stuck: stuck}})
+		var unavailable *discovery.Unavailable
+		if !errors.As(answers[0].Err, &unavailable) || unavailable.Reason != "NoAnswer" {
+			t.Errorf("answers %+v", answers)
+		}
+		close(stuck)
+	})
+	play(t, func(w *world) {
+		stuck := make(chan struct{})
+		w.driver.mu.Lock()
+		w.driver.stuck = stuck
+		w.driver.mu.Unlock()
+		w.after(10 * time.Minute)
+		if got := w.ready(); got != "False NoAnswer" {
+			t.Error(got)
+		}
+		if up, err := testutil.GetGaugeMetricValue(sourceUp.WithLabelValues("driver")); up != 0 || err != nil {
+			t.Errorf("the driver counts as up: %v, %v", up, err)
+		}
+		w.atEnd = func() { close(stuck) }
+	})
+}
+
+// TestWhatTheAPIServerRefusesIsSaid: neither does the object grow old without a word, nor is what was
+// written before taken for true.
+func TestWhatTheAPIServerRefusesIsSaid(t *testing.T) {
+	for _, part := range []string{"", "status"} {
+		play(t, func(w *world) {
+			w.after(time.Minute)
+			w.topologies.PrependReactor("update", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				object := action.(clienttesting.UpdateAction).GetObject().(*v1alpha1.NodeTopology)
+				if action.GetSubresource() != part || part == "" && len(object.Spec.GPUs) < 5 || len(object.Status.Given) == 0 && part != "" {
+					return false, nil, nil
+				}
+				return true, nil, apierrors.NewInvalid(v1alpha1.SchemeGroupVersion.WithKind("NodeTopology").GroupKind(), "n1",
+					field.ErrorList{field.Duplicate(field.NewPath("gpus"), "x")})
+			})
+			bad, good := discovery.Facts{Hardware: hardware(5)}, discovery.Facts{Hardware: hardware(4)}
+			source := w.driver
+			if part != "" {
+				bad, good, source = discovery.Facts{Devices: given(4, 1)}, discovery.Facts{Devices: given(4, 0)}, w.kubelet
+			}
+			source.set(bad, nil)
+			w.after(time.Minute)
+			w.writes()
+			w.after(time.Hour)
+			object := w.object()
+			if got := w.ready(); got != "False NotAccepted" || !strings.Contains(object.Status.Conditions[0].Message, "gpus: Duplicate") || len(object.Status.Free) > 0 {
+				t.Errorf("%q: %s, %+v", part, got, object.Status)
+			}
+			if age := time.Since(object.Status.HeartbeatTime.Time); age > 5*time.Minute {
+				t.Errorf("%q: the heartbeat is %v old", part, age)
+			}
+			if n := w.writes(); n > 2*60+30 { // one that is refused every half a minute to a minute, and heartbeats
+				t.Errorf("%q: %d writes in an hour", part, n)
+			}
+			source.set(good, nil)
+			w.after(2 * time.Minute)
+			if got := w.ready(); got != "True Seen" {
+				t.Errorf("%q: in the end %s", part, got)
+			}
+		})
+	}
+}
+
+// TestAHeartbeatIsNotYoungerThanWhatItTells: a pod that came after the kubelet was asked is not in the
+// report, though one of its name may be; for readers it is not, when it came after the heartbeat.
+func TestAHeartbeatIsNotYoungerThanWhatItTells(t *testing.T) {
+	play(t, func(w *world) {
+		told := 0
+		w.topologies.PrependReactor("update", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			if action.GetSubresource() == "status" {
+				told++
+				w.kubelet.mu.Lock()
+				defer w.kubelet.mu.Unlock()
+				beat := action.(clienttesting.UpdateAction).GetObject().(*v1alpha1.NodeTopology).Status.HeartbeatTime
+				if late := beat.Sub(w.kubelet.last); late > debounce {
+					t.Errorf("the heartbeat is %v younger than the kubelet's answer", late)
+				}
+			}
+			return false, nil, nil
+		})
+		w.after(5 * time.Hour)
+		if told < 5*12 {
+			t.Errorf("%d heartbeats", told)
 		}
 	})
 }

@@ -31,6 +31,7 @@ type sighting struct {
 	facts    discovery.Facts
 	err      error     // of the last answer
 	seenAt   time.Time // of the last answer that was no error; zero for none
+	asOf     time.Time // when that was asked for
 	asked    time.Time // since when an answer is awaited; zero for not at all
 	answered bool      // at least once
 }
@@ -41,7 +42,7 @@ func (a *Agent) poll(ctx context.Context, i int, kick <-chan struct{}) {
 	pause := soonest
 	for ctx.Err() == nil {
 		a.ask(i)
-		facts, err := poll.Source.Discover(ctx)
+		facts, err := answerOf(ctx, poll.Source)
 		if ctx.Err() != nil {
 			return
 		}
@@ -75,9 +76,9 @@ func (a *Agent) see(ctx context.Context, i int, facts discovery.Facts, err error
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	before, now := a.seen[i], a.options.Now()
-	after := sighting{source: before.source, facts: facts, err: err, seenAt: now, answered: true}
+	after := sighting{source: before.source, facts: facts, err: err, seenAt: now, asOf: before.asked, answered: true}
 	if err != nil {
-		after.facts, after.seenAt = before.facts, before.seenAt
+		after.facts, after.seenAt, after.asOf = before.facts, before.seenAt, before.asOf
 		sourceUp.WithLabelValues(before.source).Set(0)
 	} else {
 		sourceUp.WithLabelValues(before.source).Set(1)
@@ -100,6 +101,7 @@ func (a *Agent) report(start, now time.Time) (Report, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var answers []Answer
+	var asOf time.Time
 	for _, s := range a.seen {
 		waiting := !s.asked.IsZero()
 		if !s.answered && now.Sub(start) < settle {
@@ -108,6 +110,7 @@ func (a *Agent) report(start, now time.Time) (Report, bool) {
 		answer := Answer{Source: s.source, Facts: s.facts, Err: s.err}
 		if waiting && (!s.answered || now.Sub(s.asked) > silence) {
 			answer.Err = discovery.Unavailablef("NoAnswer", "%s does not answer", s.source)
+			sourceUp.WithLabelValues(s.source).Set(0)
 		}
 		switch {
 		case answer.Err == nil:
@@ -116,7 +119,40 @@ func (a *Agent) report(start, now time.Time) (Report, bool) {
 		default:
 			answer.Facts = discovery.Facts{}
 		}
+		if answer.Facts.Devices != nil && asOf.IsZero() { // of two that saw them the first counts
+			asOf = s.asOf
+		}
 		answers = append(answers, answer)
 	}
-	return ReportOf(answers), true
+	report := ReportOf(answers)
+	report.AsOf = asOf
+	return report, true
+}
+
+// answerOf waits for the answer no longer than ctx lasts: a driver that hangs cannot be told to end.
+func answerOf(ctx context.Context, source discovery.Source) (discovery.Facts, error) {
+	answers := make(chan Answer, 1)
+	go func() {
+		facts, err := source.Discover(ctx)
+		answers <- Answer{Facts: facts, Err: err}
+	}()
+	select {
+	case answer := <-answers:
+		return answer.Facts, answer.Err
+	case <-ctx.Done():
+		return discovery.Facts{}, discovery.Unavailablef("NoAnswer", "%s does not answer", source.Name())
+	}
+}
+
+// until returns when work does, or ctx ends.
+func until(ctx context.Context, work func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		work()
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
 }

@@ -29,11 +29,11 @@ func reportOfFile(topology *v1alpha1.NodeTopology) Report {
 	return report
 }
 
-// Look asks sources once.
+// Look asks sources once, for as long as ctx lasts.
 func Look(ctx context.Context, sources []discovery.Source) []Answer {
 	var answers []Answer
 	for _, source := range sources {
-		facts, err := source.Discover(ctx)
+		facts, err := answerOf(ctx, source)
 		answers = append(answers, Answer{Source: source.Name(), Facts: facts, Err: err})
 	}
 	return answers

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -26,6 +27,8 @@ type Answer struct {
 type Report struct {
 	// Spec is nil while the hardware is not known: what was published before stays.
 	Spec *v1alpha1.NodeTopologySpec
+	// AsOf is when it was asked which pods hold GPUs; zero for just now.
+	AsOf time.Time
 	// Status has neither heartbeat nor generation, and its conditions no times.
 	Status v1alpha1.NodeTopologyStatus
 }
@@ -36,6 +39,7 @@ const (
 	reasonNoSource       = "NoSource"
 	reasonUnknownDevices = "UnknownDevices"
 	reasonCountDiffers   = "GPUCountDiffers"
+	reasonNotAccepted    = "NotAccepted"
 )
 
 const (
@@ -73,19 +77,27 @@ func ReportOf(answers []Answer) Report {
 	return report
 }
 
+// refused is the report that the API server does not take another one.
+func refused(err error) Report {
+	return Report{Status: v1alpha1.NodeTopologyStatus{Conditions: []metav1.Condition{
+		unready(reasonNotAccepted, "the API server does not take what was seen of the node: "+err.Error()),
+	}}}
+}
+
+func unready(reason, message string) metav1.Condition {
+	return metav1.Condition{Type: v1alpha1.NodeTopologyReady, Status: metav1.ConditionFalse, Reason: reason, Message: cut(message)}
+}
+
 // judge is whether the report can be relied on, and if not, why.
 func judge(facts discovery.Facts, answers []Answer) metav1.Condition {
-	no := func(reason, message string) metav1.Condition {
-		return metav1.Condition{Type: v1alpha1.NodeTopologyReady, Status: metav1.ConditionFalse, Reason: reason, Message: cut(message)}
-	}
 	if facts.Hardware == nil || facts.Devices == nil {
-		return no(missing(facts, answers))
+		return unready(missing(facts, answers))
 	}
 	if ids := facts.Unplaced(); len(ids) > 0 {
-		return no(reasonUnknownDevices, "pods hold what is no GPU known here, so it is not certain which are free: "+strings.Join(ids, ", "))
+		return unready(reasonUnknownDevices, "pods hold what is no GPU known here, so it is not certain which are free: "+strings.Join(ids, ", "))
 	}
 	if told := facts.Told; told != nil && told.GPUs != len(facts.Hardware.GPUs)+unnamed(facts) {
-		return no(reasonCountDiffers, fmt.Sprintf("the node's label says %d GPUs, but %d are seen: may the agent see all of them (NVIDIA_VISIBLE_DEVICES=all)?",
+		return unready(reasonCountDiffers, fmt.Sprintf("the node's label says %d GPUs, but %d are seen: may the agent see all of them (NVIDIA_VISIBLE_DEVICES=all)?",
 			told.GPUs, len(facts.Hardware.GPUs)+unnamed(facts)))
 	}
 	return metav1.Condition{Type: v1alpha1.NodeTopologyReady, Status: metav1.ConditionTrue, Reason: reasonSeen}

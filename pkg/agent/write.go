@@ -64,7 +64,7 @@ func (w *writer) attempt(ctx context.Context, report Report, beat bool) (bool, e
 	if err := w.writeSpec(ctx, report.Spec); err != nil {
 		return false, err
 	}
-	wrote, err := w.writeStatus(ctx, report.Status, beat)
+	wrote, err := w.writeStatus(ctx, report, beat)
 	if err != nil || report.Spec == nil {
 		return wrote, err
 	}
@@ -113,8 +113,8 @@ func (w *writer) writeSpec(ctx context.Context, spec *v1alpha1.NodeTopologySpec)
 	return nil
 }
 
-func (w *writer) writeStatus(ctx context.Context, status v1alpha1.NodeTopologyStatus, beat bool) (bool, error) {
-	changed := w.stored.DeepCopy()
+func (w *writer) writeStatus(ctx context.Context, report Report, beat bool) (bool, error) {
+	status, changed := report.Status, w.stored.DeepCopy()
 	now := metav1.NewTime(w.now())
 	changed.Status = *status.DeepCopy()
 	changed.Status.ObservedGeneration = w.stored.Generation
@@ -128,6 +128,10 @@ func (w *writer) writeStatus(ctx context.Context, status v1alpha1.NodeTopologySt
 		return false, nil
 	}
 	changed.Status.HeartbeatTime = &now
+	if told := report.AsOf.Add(debounce); !report.AsOf.IsZero() && told.Before(now.Time) {
+		// Readers take pods of before the heartbeat for seen, and those of its second for not seen.
+		changed.Status.HeartbeatTime = &metav1.Time{Time: told}
+	}
 	stored, err := w.clients.Topology.TopologyV1alpha1().NodeTopologies().UpdateStatus(ctx, changed, metav1.UpdateOptions{})
 	if countWrite("status", err) != nil {
 		return false, fmt.Errorf("writing the status of NodeTopology %s: %w", w.node, err)

@@ -132,7 +132,8 @@ func (f Facts) Unplaced() []string {
 	var unplaced []string
 	for _, given := range f.Devices.Given {
 		for _, id := range given.IDs {
-			if !known[f.uuid(id)] {
+			// Shares of an instance are listed as such, and not the instance.
+			if uuid := f.uuid(id); !known[uuid] && !strings.HasPrefix(uuid, "MIG-") {
 				unplaced = append(unplaced, id)
 			}
 		}
@@ -141,22 +142,31 @@ func (f Facts) Unplaced() []string {
 	return slices.Compact(unplaced)
 }
 
-// Held are the whole GPUs of the node that pods hold, in order of index, by pod.
+// Held are the whole GPUs of the node that pods hold, in order of index, by pod. Two pods of one name,
+// as when one is still ending while its successor starts, are one.
 func (f Facts) Held() []v1alpha1.GivenGPUs {
 	if f.Hardware == nil || f.Devices == nil {
 		return nil
 	}
-	var held []v1alpha1.GivenGPUs
+	type pod struct{ namespace, name string }
+	var pods []pod
+	ids := map[pod]map[string]bool{}
 	for _, given := range f.Devices.Given {
-		ids := map[string]bool{}
+		p := pod{given.Namespace, given.Pod}
+		if ids[p] == nil {
+			pods, ids[p] = append(pods, p), map[string]bool{}
+		}
 		for _, id := range given.IDs {
 			if !strings.Contains(id, "::") {
-				ids[f.uuid(id)] = true
+				ids[p][f.uuid(id)] = true
 			}
 		}
-		own := v1alpha1.GivenGPUs{Namespace: given.Namespace, Pod: given.Pod}
+	}
+	var held []v1alpha1.GivenGPUs
+	for _, p := range pods {
+		own := v1alpha1.GivenGPUs{Namespace: p.namespace, Pod: p.name}
 		for _, gpu := range f.Hardware.GPUs {
-			if ids[gpu.UUID] {
+			if ids[p][gpu.UUID] {
 				own.GPUs = append(own.GPUs, gpu.UUID)
 			}
 		}

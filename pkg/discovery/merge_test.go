@@ -32,6 +32,8 @@ func TestFreeGPUs(t *testing.T) {
 		"a part of one is given":     {&Devices{Allocatable: all, Given: held("GPU-z::3")}, "", "GPU-y GPU-x", "", ""},
 		"one is given by a claim":    {&Devices{Given: held("gpu.nvidia.com/gpu-0")}, "", "GPU-z GPU-x", "", "n/p GPU-y"},
 		"an instance is given":       {&Devices{Allocatable: all, Instances: []string{"MIG-1"}, Given: held("MIG-1")}, "", "GPU-z GPU-y GPU-x", "", ""},
+		"a part of an instance":      {&Devices{Allocatable: all, Shared: []string{"MIG-1::0"}, Given: held("MIG-1::0")}, "", "GPU-z GPU-y GPU-x", "", ""},
+		"two pods of one name":       {&Devices{Allocatable: all, Given: append(held("GPU-x"), held("GPU-z", "GPU-x")...)}, "", "GPU-y", "", "n/p GPU-z GPU-x"},
 		"something unknown is given": {&Devices{Allocatable: all, Given: held("GPU-gone")}, "", "GPU-z GPU-y GPU-x", "GPU-gone", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -213,8 +213,8 @@ type NodeTopologyStatus struct {
 	// +optional
 	Fingerprint string `json:"fingerprint,omitempty"`
 
-	// HeartbeatTime is when the agent last wrote. It writes on every change, and at least every
-	// five minutes.
+	// HeartbeatTime is when the agent last wrote, or a second after it saw what it wrote, if that was
+	// earlier. It writes on every change, and at least every five minutes.
 	// +optional
 	HeartbeatTime *metav1.Time `json:"heartbeatTime,omitempty"`
 
