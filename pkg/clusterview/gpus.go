@@ -33,6 +33,10 @@ const sharingLabel = "nvidia.com/gpu.sharing-strategy"
 // nothing is known.
 const HeartbeatLimit = 15 * time.Minute
 
+// maxAhead is how far a node's clock may be ahead: a heartbeat of a later time would count for too
+// long when the agent falls silent.
+const maxAhead = 5 * time.Minute
+
 // nodeGPUs is what is known of a node's GPUs at one moment.
 type nodeGPUs struct {
 	model *topology.GPUs
@@ -54,7 +58,11 @@ func (b *boards) gpusOf(info fwk.NodeInfo, object *v1alpha1.NodeTopology, now ti
 		return nodeGPUs{}
 	}
 	if unknown := distrust(node, object, now); unknown != "" {
-		return nodeGPUs{unknown: unknown}
+		g := nodeGPUs{unknown: unknown}
+		if object != nil && object.Status.HeartbeatTime != nil && isAhead(object, now) {
+			g.until = object.Status.HeartbeatTime.Add(-maxAhead)
+		}
+		return g
 	}
 	until := object.Status.HeartbeatTime.Add(HeartbeatLimit)
 	made := b.of(object)
@@ -88,6 +96,8 @@ func distrust(node *v1.Node, object *v1alpha1.NodeTopology, now time.Time) strin
 		return "nobody has said yet which are free"
 	case now.Sub(status.HeartbeatTime.Time) >= HeartbeatLimit:
 		return fmt.Sprintf("its NodeTopology is older than %v; does tutti-agent run there?", HeartbeatLimit)
+	case isAhead(object, now):
+		return fmt.Sprintf("its NodeTopology is of a time that is more than %v from now; is the node's clock right?", maxAhead)
 	case ready == nil:
 		return "its agent has not said that it can see them"
 	case ready.Status != "True":
@@ -96,6 +106,10 @@ func distrust(node *v1.Node, object *v1alpha1.NodeTopology, now time.Time) strin
 		return "its NodeTopology has just changed"
 	}
 	return ""
+}
+
+func isAhead(object *v1alpha1.NodeTopology, now time.Time) bool {
+	return object.Status.HeartbeatTime.Sub(now) > maxAhead
 }
 
 // lost is how many GPUs are so ill that nothing is known of them but that they are there.

@@ -129,6 +129,9 @@ func TestUnknownGPUsAreNeitherNoneNorLinked(t *testing.T) {
 		"stale": {func(object *v1alpha1.NodeTopology, _ *v1.Node) {
 			object.Status.HeartbeatTime = &metav1.Time{Time: noon.Add(-HeartbeatLimit)}
 		}, "its NodeTopology is older than 15m0s; does tutti-agent run there?"},
+		"of a time to come": {func(object *v1alpha1.NodeTopology, _ *v1.Node) {
+			object.Status.HeartbeatTime = &metav1.Time{Time: noon.Add(maxAhead + time.Second)}
+		}, "its NodeTopology is of a time that is more than 5m0s from now; is the node's clock right?"},
 		"no status": {func(object *v1alpha1.NodeTopology, _ *v1.Node) { object.Status = v1alpha1.NodeTopologyStatus{} }, "nobody has said yet which are free"},
 		"not ready": {func(object *v1alpha1.NodeTopology, _ *v1.Node) {
 			object.Status.Conditions[0] = metav1.Condition{Type: "Ready", Status: "False", Reason: "KubeletUnreachable", Message: "the kubelet does not answer"}

@@ -87,9 +87,10 @@ func moreHealthy(was, is *v1alpha1.NodeTopology) bool {
 
 // mayLink tells a change after which links may be certain that were not, from a
 // heartbeat. One GPU less may help: with it gone all others may be linked. So may
-// the heartbeat after a long silence, and what the object says may be as before.
+// the heartbeat after a long silence, or of a clock that was ahead and is put right, and what the
+// object says may be as before.
 func mayLink(was, is *v1alpha1.NodeTopology) bool {
-	if was.Status.HeartbeatTime == nil || is.Status.HeartbeatTime == nil ||
+	if was.Status.HeartbeatTime == nil || is.Status.HeartbeatTime == nil || is.Status.HeartbeatTime.Before(was.Status.HeartbeatTime) ||
 		is.Status.HeartbeatTime.Sub(was.Status.HeartbeatTime.Time) > clusterview.HeartbeatLimit {
 		return true
 	}

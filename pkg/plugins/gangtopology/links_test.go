@@ -73,12 +73,13 @@ func TestWhatANodeTopologyMayHelp(t *testing.T) {
 		"a heartbeat after long": {func(_, is *v1alpha1.NodeTopology) {
 			is.Status.HeartbeatTime.Time = epochZero.Add(clusterview.HeartbeatLimit + time.Second)
 		}, true, false},
-		"the first heartbeat": {func(was, _ *v1alpha1.NodeTopology) { was.Status.HeartbeatTime = nil }, true, false},
-		"a GPU less":          {func(_, is *v1alpha1.NodeTopology) { is.Status.Free = is.Status.Free[:1] }, true, false},
-		"other pods":          {func(_, is *v1alpha1.NodeTopology) { is.Status.Fingerprint = "y" }, true, false},
-		"other hardware":      {func(_, is *v1alpha1.NodeTopology) { is.Generation++ }, true, false},
-		"a GPU falls ill":     {func(_, is *v1alpha1.NodeTopology) { is.Status.Unhealthy = make([]v1alpha1.UnhealthyGPU, 1) }, true, false},
-		"a GPU is well again": {func(was, _ *v1alpha1.NodeTopology) { was.Status.Unhealthy = make([]v1alpha1.UnhealthyGPU, 1) }, true, true},
+		"one of a clock that was put right": {func(was, _ *v1alpha1.NodeTopology) { was.Status.HeartbeatTime.Time = epochZero.Add(time.Hour) }, true, false},
+		"the first heartbeat":               {func(was, _ *v1alpha1.NodeTopology) { was.Status.HeartbeatTime = nil }, true, false},
+		"a GPU less":                        {func(_, is *v1alpha1.NodeTopology) { is.Status.Free = is.Status.Free[:1] }, true, false},
+		"other pods":                        {func(_, is *v1alpha1.NodeTopology) { is.Status.Fingerprint = "y" }, true, false},
+		"other hardware":                    {func(_, is *v1alpha1.NodeTopology) { is.Generation++ }, true, false},
+		"a GPU falls ill":                   {func(_, is *v1alpha1.NodeTopology) { is.Status.Unhealthy = make([]v1alpha1.UnhealthyGPU, 1) }, true, false},
+		"a GPU is well again":               {func(was, _ *v1alpha1.NodeTopology) { was.Status.Unhealthy = make([]v1alpha1.UnhealthyGPU, 1) }, true, true},
 	}
 	for name, tc := range cases {
 		was, is := base(), base()
