@@ -47,6 +47,9 @@ type Rejection struct {
 	Room      []int // [role] how many of the minimum it takes: the most pods, all roles at once
 	AtLeast   bool  // the search for more stopped at its limit
 	Shortages []Shortage
+	// Barred is how many uniform roles may use no host of the kind that they were planned
+	// with; it is found out for the first rejection only.
+	Barred int
 }
 
 // Shortage is a role that is short in a domain, after all others took their room.

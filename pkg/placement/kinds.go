@@ -159,7 +159,10 @@ func (c *Planner) betterChoice(a, b Decision, worthA, worthB objective) bool {
 	case len(a.Rejections) == 0 || len(b.Rejections) == 0:
 		return false
 	}
-	return cmp.Or(cmp.Compare(a.Rejections[0].missing(), b.Rejections[0].missing()), cmp.Compare(c.absent(a), c.absent(b))) < 0
+	return cmp.Or(
+		cmp.Compare(a.Rejections[0].missing(), b.Rejections[0].missing()), cmp.Compare(c.absent(a), c.absent(b)),
+		cmp.Compare(a.Rejections[0].Barred, b.Rejections[0].Barred), // a kind that the pods may not use is not to be told of
+	) < 0
 }
 
 // absent is of how many roles the nearest domain has no host of the kind that they

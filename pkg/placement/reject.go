@@ -108,9 +108,16 @@ func (pl *plan) rejection(level, k int, minimum []int64, ask bool) Rejection {
 	short, certain := pl.most(minimum, t, k, ask)
 	rj.AtLeast = !certain
 	for r, n := range minimum {
+		if ask && short[r] > 0 && pl.kinds[r] != anyKind && !pl.mayUseAny(r, t, k) {
+			rj.Barred++
+		}
 		rj.Room[r] = int(n - short[r])
 		if short[r] > 0 {
-			rj.Shortages = append(rj.Shortages, pl.shortage(r, short[r], t, k))
+			s := pl.shortage(r, short[r], t, k)
+			if ask && s.Unusable > 0 {
+				s.Unusable = pl.unusable(s, t, k)
+			}
+			rj.Shortages = append(rj.Shortages, s)
 		}
 	}
 	return rj
@@ -133,6 +140,53 @@ func (pl *plan) shortage(role int, pods int64, t, k int) Shortage {
 		}
 	}
 	return s
+}
+
+// mayUseAny tells whether a host of the role's kind in the domain is eligible, so far
+// as a few questions tell.
+func (pl *plan) mayUseAny(role, t, k int) bool {
+	questions := 0
+	for h := range pl.hostsOf(t, []int{k}).all() {
+		if pl.isOfKind(h, pl.kinds[role]) {
+			if pl.mayUse(role, h) {
+				return true
+			}
+			if questions++; questions > maxLookedInto {
+				break
+			}
+		}
+	}
+	return false
+}
+
+// unusable is what a shortage tells of pieces that are too small, without those on
+// hosts that are not eligible: nobody has asked for them, since no pod fits there in
+// any case. Of many some are asked; if all of these are eligible the others count too.
+func (pl *plan) unusable(s Shortage, t, k int) int64 {
+	if pl.p.Roles[s.Role].Eligible == nil {
+		return s.Unusable
+	}
+	d, known, barred, questions := slices.Index(pl.p.Resources, s.Resource), total{}, false, 0
+	for h := range pl.hostsOf(t, []int{k}).all() {
+		left := pl.room.free(h)[d]
+		if left <= 0 || !pl.isOfKind(h, pl.kinds[s.Role]) {
+			continue
+		}
+		if pl.marks.asked[s.Role][h] == unasked {
+			if questions++; questions > maxLookedInto {
+				if barred {
+					break
+				}
+				return s.Unusable
+			}
+		}
+		if pl.mayUse(s.Role, h) {
+			known.add(left, 1)
+		} else {
+			barred = true
+		}
+	}
+	return known.amount()
 }
 
 // supply is what the room has left of one resource in the domain: how many

@@ -21,6 +21,7 @@ import (
 // Nodes are of several kinds, and it does not matter to these gangs which they get.
 var (
 	nvlink   = map[string]string{tuttiapi.GPULinkAnnotation: "nvlink", tuttiapi.UniformGPUsAnnotation: "false"}
+	numa     = map[string]string{tuttiapi.GPULinkAnnotation: "numa"}
 	inDomain = map[string]string{tuttiapi.RequiredTopologyAnnotation: "nvlink-domain"}
 	both     = map[string]string{tuttiapi.GPULinkAnnotation: "nvlink", tuttiapi.RequiredTopologyAnnotation: "nvlink-domain"}
 )
@@ -127,6 +128,71 @@ func TestFreeGPUsOfTwoBoardsAreNotOne(t *testing.T) {
 	four.create(t, namespace)
 	if got := four.placed(t, namespace); got[0] != "v3" {
 		t.Errorf("it is on %v", got)
+	}
+}
+
+// TestWhatFitsTheSumAndNoSocketIsRefused is case 61: four GPUs are free on each node, two at
+// either socket. The pod waits for four at one, where a kubelet that holds pods to one NUMA node
+// would have failed it again and again.
+func TestWhatFitsTheSumAndNoSocketIsRefused(t *testing.T) {
+	publishAll(t)
+	namespace := newNamespace(t)
+	for _, node := range []string{"l1", "l2"} {
+		pin(t, namespace, node+"-x", node, 4)
+		publish(t, namespace, node, map[string][]int{node + "-x": {0, 1, 6, 7}})
+	}
+	four := ask{name: "four", pods: 1, gpus: 4, machine: "l40s-8", annotations: numa}
+	four.create(t, namespace)
+	four.refused(t, namespace, "0 of 1", "4 free GPUs on l1 are not connected by numa")
+	other := ask{name: "other", pods: 1, gpus: 4, machine: "l40s-8"}
+	other.create(t, namespace) // it does not mind
+	on := other.placed(t, namespace)[0]
+	pins := map[string]string{"l1": "l2", "l2": "l1"}
+	left := pins[on]
+
+	must(t, stage.Client.CoreV1().Pods(namespace).Delete(t.Context(), left+"-x", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+	eventually(t, "the pod goes", func(ctx context.Context) error {
+		if _, err := stage.Client.CoreV1().Pods(namespace).Get(ctx, left+"-x", metav1.GetOptions{}); err == nil {
+			return errors.New("it is there")
+		}
+		return nil
+	})
+	four.refused(t, namespace, "the device plugin may pick 4 of the free GPUs on "+left) // of eight, any
+	pin(t, namespace, left+"-y", left, 4)
+	publish(t, namespace, left, map[string][]int{left + "-y": {0, 1, 2, 3}})
+	if got := four.placed(t, namespace); got[0] != left {
+		t.Errorf("it is on %v, want %s, where a whole socket is free", got, left)
+	}
+}
+
+// TestSmallPodsLeaveASocketWhole is case 62: single pods of one and of two GPUs go to the node
+// whose sockets are in use already, though the other one is fuller, and a pod of four finds a
+// socket there that is whole.
+func TestSmallPodsLeaveASocketWhole(t *testing.T) {
+	publishAll(t)
+	namespace := newNamespace(t)
+	pin(t, namespace, "spread", "l1", 2)
+	publish(t, namespace, "l1", map[string][]int{"spread": {0, 4}})
+	pin(t, namespace, "packed", "l2", 4)
+	publish(t, namespace, "l2", map[string][]int{"packed": {0, 1, 2, 3}})
+	for i, gpus := range []int64{1, 2, 1} {
+		small := podOf(fmt.Sprintf("small-%d", i), gpus)
+		small.Spec.SchedulerName = tuttiapi.SchedulerName
+		small.Spec.NodeSelector = map[string]string{machineLabel: "l40s-8"}
+		_, err := stage.Client.CoreV1().Pods(namespace).Create(t.Context(), small, metav1.CreateOptions{})
+		must(t, err)
+		eventually(t, "the small pod is bound", func(ctx context.Context) error {
+			pod, err := stage.Client.CoreV1().Pods(namespace).Get(ctx, small.Name, metav1.GetOptions{})
+			if err == nil && pod.Spec.NodeName != "l1" {
+				err = fmt.Errorf("pod %s of %d GPUs is on %q, want l1", small.Name, gpus, pod.Spec.NodeName)
+			}
+			return err
+		})
+	}
+	four := ask{name: "four", pods: 1, gpus: 4, machine: "l40s-8", annotations: numa}
+	four.create(t, namespace)
+	if got := four.placed(t, namespace); got[0] != "l2" {
+		t.Errorf("the pod of four GPUs is on %v, want l2", got)
 	}
 }
 

@@ -52,13 +52,16 @@ type node struct {
 	clique        int64 // 0 for none
 }
 
-// machinesOf the cluster: meshes, bridged pairs, switches, and two racks of 18
-// trays, each a clique.
+// machinesOf the cluster: meshes, bridged pairs, switches, two sockets of four
+// without links between GPUs, and two racks of 18 trays, each a clique.
 func machinesOf() (nodes []node) {
 	for i := range 3 {
 		nodes = append(nodes, node{name: fmt.Sprintf("v%d", i+1), machine: "dgx-1v", gpus: 8})
 		nodes = append(nodes, node{name: fmt.Sprintf("p%d", i+1), machine: "a100-pcie-8", gpus: 8})
 		nodes = append(nodes, node{name: fmt.Sprintf("h%d", i+1), machine: "hgx-h100", gpus: 8})
+	}
+	for i := range 2 {
+		nodes = append(nodes, node{name: fmt.Sprintf("l%d", i+1), machine: "l40s-8", gpus: 8})
 	}
 	for i := range 18 {
 		nodes = append(nodes, node{name: fmt.Sprintf("a%02d", i+1), machine: "gb200-tray", gpus: 4, clique: 1})
