@@ -190,6 +190,10 @@ test-skew: tools build ## Run the integration tests on the oldest API server tha
 test-gang-faults: tools build ## Let gangs live through 1,000 histories with faults and killed schedulers (RUNS: another number).
 	go test -count=1 -timeout 5h -v ./test/gangfaults -args -runs=$(or $(RUNS),1000) -worlds=8
 
+.PHONY: test-agreement
+test-agreement: tools build ## Compare what kubectl tutti plan says with what the scheduler does, on 1,000 states of clusters (STATES: another number).
+	go test -count=1 -timeout 2h -v ./test/agreement -args -states=$(or $(STATES),1000) -planes=2
+
 .PHONY: fuzz
 fuzz: ## Fuzz every fuzz target, one after the other (FUZZTIME: of each, 1m).
 	@for package in $$(go list $(PURE) ./pkg/controller/...); do \
