@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	cliflag "k8s.io/component-base/cli/flag"
 	"sigs.k8s.io/yaml"
@@ -83,7 +84,7 @@ func (o *inspectOptions) inspect(ctx context.Context, out io.Writer) error {
 
 func (o *inspectOptions) print(out io.Writer, answers []agent.Answer) error {
 	report := agent.ReportOf(answers)
-	if report.Spec == nil {
+	if report.Spec == nil || len(report.Spec.GPUs)+len(report.Status.Unhealthy) == 0 {
 		for _, answer := range answers {
 			if answer.Err != nil {
 				fmt.Fprintf(out, "%s: %v\n", answer.Source, answer.Err)
@@ -103,6 +104,19 @@ func (o *inspectOptions) print(out io.Writer, answers []agent.Answer) error {
 	return err
 }
 
+// withNoneFree says that no GPU is free, where the text says nothing of it, which 'publish' takes for
+// all that are not given.
+func withNoneFree(text []byte) ([]byte, error) {
+	var object map[string]any
+	if err := yaml.Unmarshal(text, &object); err != nil {
+		return nil, err
+	}
+	if status, ok := object["status"].(map[string]any); ok {
+		status["free"] = []string{}
+	}
+	return yaml.Marshal(object)
+}
+
 // printYAML leaves out what the API server and the agent fill in.
 func printYAML(out io.Writer, node string, report agent.Report) error {
 	object := v1alpha1.NodeTopology{
@@ -113,6 +127,9 @@ func printYAML(out io.Writer, node string, report agent.Report) error {
 	}
 	object.Status.Conditions = nil
 	text, err := yaml.Marshal(object)
+	if err == nil && meta.IsStatusConditionTrue(report.Status.Conditions, v1alpha1.NodeTopologyReady) && len(report.Status.Free) == 0 {
+		text, err = withNoneFree(text)
+	}
 	if err != nil {
 		return errors.Join(errors.New("writing YAML"), err)
 	}

@@ -83,6 +83,7 @@ func TestInspect(t *testing.T) {
 			object.Status.Unhealthy = []v1alpha1.UnhealthyGPU{{UUID: machines.UUID("n1", 2), Reason: "Xid", Message: "the driver reported Xid 79"}}
 			object.Spec.GPUs[3].MIG = true
 		},
+		"unoffered": func(object *v1alpha1.NodeTopology) { object.Status.Free = []string{machines.UUID("n1", 0)} },
 		"clique": func(object *v1alpha1.NodeTopology) {
 			object.Spec.Fabric = &v1alpha1.Fabric{ClusterUUID: "7b968a6d-c8aa-45e1-9e07-e1e51be99c31", CliqueID: 1}
 		},
@@ -124,13 +125,56 @@ func TestWhatInspectPrintsCanBePublished(t *testing.T) {
 	}
 }
 
+// TestNodesWithoutAFreeGPUStayWithout, when what inspect prints of them is published, whyever none is free.
+func TestNodesWithoutAFreeGPUStayWithout(t *testing.T) {
+	for name, change := range map[string]func(*v1alpha1.NodeTopology){
+		"none is offered": func(object *v1alpha1.NodeTopology) { object.Status.Free = []string{} },
+		"all are ill": func(object *v1alpha1.NodeTopology) {
+			for _, gpu := range object.Spec.GPUs {
+				object.Status.Unhealthy = append(object.Status.Unhealthy, v1alpha1.UnhealthyGPU{UUID: gpu.UUID, Reason: "Xid"})
+			}
+		},
+		"all are cut into instances": func(object *v1alpha1.NodeTopology) {
+			for i := range object.Spec.GPUs {
+				object.Spec.GPUs[i].MIG = true
+			}
+		},
+	} {
+		var text string
+		path := described(t, "l40s-4", change)
+		if name == "none is offered" { // an empty list is not written
+			content, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, bytes.Replace(content, []byte("  freeCount: 0"), []byte("  free: []"), 1), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			text, _ = inspect(t, "--sources=file", "--file="+path, "-o", "yaml")
+			text, _, _ = strings.Cut(text, "error:")
+			path = filepath.Join(t.TempDir(), "again.yaml")
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		read, err := file.Read(path)
+		if err != nil || len(read) != 1 || len(file.FactsOf(&read[0]).Free()) > 0 {
+			t.Errorf("%s: %v\n%s", name, err, text)
+		}
+	}
+}
+
 func TestInspectSaysWhatItCannotSee(t *testing.T) {
+	none := described(t, "l40s-4", func(object *v1alpha1.NodeTopology) { object.Spec = v1alpha1.NodeTopologySpec{} })
 	for name, tc := range map[string]struct {
 		args []string
 		code int
 		want string
 	}{
 		"no file":           {[]string{"--sources=file", "--file=/nowhere"}, exitNothingSeen, "FileNotFound"},
+		"no GPU":            {[]string{"--sources=file", "--file=" + none}, exitNothingSeen, "no GPU can be seen"},
 		"no such source":    {[]string{"--sources=guess"}, 1, "they can be nvml, file, podresources, labels"},
 		"no such output":    {[]string{"--sources=file", "--file=f", "-o", "xml"}, 1, "it can be table or yaml"},
 		"file without path": {[]string{"--sources=file"}, 1, "needs --file"},

@@ -118,9 +118,30 @@ func (o *runOptions) run(ctx context.Context) error {
 	return nil
 }
 
-// connect finds the API server; nothing is asked of it yet.
+// connect finds the API server from a file or else a pod's service account; nothing is asked of it yet.
 func connect(kubeconfig string) (*rest.Config, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if kubeconfig == "" {
+		config, err := rest.InClusterConfig()
+		if errors.Is(err, rest.ErrNotInCluster) {
+			err = errors.New("this is no pod, whose service account would do: set --kubeconfig")
+		}
+		return named(config, err)
+	}
+	return named(clientcmd.BuildConfigFromFlags("", kubeconfig))
+}
+
+// connectAsUser finds it where kubectl would, unless a file is named.
+func connectAsUser(kubeconfig string) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		err = errors.New("there is no kubeconfig: set --kubeconfig or KUBECONFIG")
+	}
+	return named(config, err)
+}
+
+func named(config *rest.Config, err error) (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding the API server: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-project/tutti/pkg/agent"
@@ -143,6 +144,9 @@ func stateOf(report agent.Report, gpu v1alpha1.GPU) string {
 		return cmp.Or(state, "cut into instances (MIG)")
 	case slices.Contains(report.Status.Free, gpu.UUID):
 		return cmp.Or(state, "free")
+	}
+	if meta.IsStatusConditionTrue(report.Status.Conditions, v1alpha1.NodeTopologyReady) {
+		return cmp.Or(state, "the kubelet does not offer it whole")
 	}
 	return cmp.Or(state, "it is not known whether it is free")
 }

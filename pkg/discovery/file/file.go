@@ -6,16 +6,14 @@
 package file
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
+	"strings"
 
-	"k8s.io/apimachinery/pkg/util/yaml"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	strict "sigs.k8s.io/yaml"
 
 	"github.com/tutti-project/tutti/pkg/apis/topology/v1alpha1"
@@ -79,42 +77,100 @@ func FactsOf(topology *v1alpha1.NodeTopology) discovery.Facts {
 }
 
 // Read reads the NodeTopologies of a file: one or more YAML documents. Unknown fields and names
-// that occur twice are errors.
+// that occur twice are errors, which say the line or those of the document.
 func Read(path string) ([]v1alpha1.NodeTopology, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
+	return Parse(path, data)
+}
+
+// Parse reads what a file of this path holds.
+func Parse(path string, data []byte) ([]v1alpha1.NodeTopology, error) {
 	var topologies []v1alpha1.NodeTopology
 	names := map[string]bool{}
-	documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
-	for n := 1; ; n++ {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			return topologies, nil
+	for _, d := range documentsOf(string(data)) {
+		topology, err := d.read()
+		if err == nil {
+			err = check(topology, names)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", path, err)
-		}
-		var topology v1alpha1.NodeTopology
-		if err := strict.UnmarshalStrict(document, &topology); err != nil {
-			return nil, fmt.Errorf("reading document %d of %s: %w", n, path, err)
-		}
-		if topology.Kind == "" && topology.Name == "" {
-			continue // nothing between two separators
-		}
-		if err := check(topology, names); err != nil {
-			return nil, fmt.Errorf("document %d of %s: %w", n, path, err)
+			return nil, fmt.Errorf("%s, lines %d to %d: %w", path, d.first, d.last, err)
 		}
 		topologies = append(topologies, topology)
 	}
+	return topologies, nil
+}
+
+// document is one of a file, and the lines that it has there.
+type document struct {
+	text        string
+	first, last int
+}
+
+// documentsOf splits a file where lines begin with "---". What holds nothing is none.
+func documentsOf(text string) []document {
+	var found []document
+	var own strings.Builder
+	number, first, empty := 0, 1, true
+	end := func() {
+		if !empty {
+			found = append(found, document{own.String(), first, number})
+		}
+		own.Reset()
+		empty = true
+	}
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "---") {
+			end()
+			number++
+			first, line = number+1, strings.TrimPrefix(line, "---")
+			if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+				continue
+			}
+			first = number
+			own.WriteString(line + "\n")
+			empty = false
+			continue
+		}
+		number++
+		own.WriteString(line)
+		trimmed := strings.TrimSpace(line)
+		empty = empty && (trimmed == "" || trimmed[0] == '#')
+	}
+	end()
+	return found
+}
+
+func (d document) read() (topology v1alpha1.NodeTopology, err error) {
+	var kind metav1.TypeMeta
+	if err := strict.Unmarshal([]byte(d.text), &kind); err != nil {
+		// Once more, with the lines as they are numbered in the file.
+		if again := strict.Unmarshal([]byte(strings.Repeat("\n", d.first-1)+d.text), &kind); again != nil {
+			err = again
+		}
+		return topology, told(err)
+	}
+	if want := v1alpha1.SchemeGroupVersion.WithKind("NodeTopology"); kind.GroupVersionKind() != want {
+		return topology, fmt.Errorf("apiVersion and kind are %q and %q; want %q and %q, a document for each node", kind.APIVersion, kind.Kind, want.GroupVersion(), want.Kind)
+	}
+	return topology, told(strict.UnmarshalStrict([]byte(d.text), &topology))
+}
+
+// told leaves out what is of the parser alone.
+func told(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	for _, prefix := range []string{"error converting YAML to JSON: ", "error unmarshaling JSON: ", "while decoding JSON: ", "json: "} {
+		text = strings.TrimPrefix(text, prefix)
+	}
+	return errors.New(text)
 }
 
 func check(topology v1alpha1.NodeTopology, names map[string]bool) error {
-	want := v1alpha1.SchemeGroupVersion.WithKind("NodeTopology")
-	if topology.GroupVersionKind() != want {
-		return fmt.Errorf("is %s, want %s", topology.GroupVersionKind(), want)
-	}
 	if topology.Name == "" || names[topology.Name] {
 		return fmt.Errorf("metadata.name %q is empty or used before", topology.Name)
 	}

@@ -5,6 +5,7 @@ package file
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -59,6 +60,26 @@ func TestSource(t *testing.T) {
 				t.Errorf("free (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestErrorsSayWhere, by lines of the file, and what.
+func TestErrorsSayWhere(t *testing.T) {
+	const kinds = `apiVersion and kind are %q and %q; want "topology.tutti.dev/v1alpha1" and "NodeTopology", a document for each node`
+	other := strings.Replace(node, "n1", "n2", 1)
+	for name, tc := range map[string]struct{ content, want string }{
+		"no YAML":         {node + "---\n# second\n" + other + "  bad: {x\n", "lines 9 to 17: yaml: line 1"},
+		"a misspelt one":  {node + "--- # second" + other + "stats: {}\n", `lines 9 to 15: unknown field "stats"`},
+		"of another type": {strings.Replace(node, "nvLinks: 4", "nvLinks: four", 1), "lines 1 to 7: cannot unmarshal string into Go struct field Link.spec.links.nvLinks of type int32"},
+		"a list":          {"apiVersion: v1\nkind: List\nitems: []\n", "lines 1 to 3: " + fmt.Sprintf(kinds, "v1", "List")},
+		"no kind":         {node + "---\nspec: {}\n", "lines 9 to 9: " + fmt.Sprintf(kinds, "", "")},
+		"no name":         {strings.Replace(node, "{name: n1}", "{}", 1), `lines 1 to 7: metadata.name "" is empty or used before`},
+		"a name twice":    {node + "---" + node, `lines 9 to 14: metadata.name "n1" is empty or used before`},
+	} {
+		topologies, err := Parse("f.yaml", []byte(tc.content))
+		if err == nil || !strings.HasPrefix(err.Error(), "f.yaml, "+tc.want) {
+			t.Errorf("%s: %d objects, %v\nwant f.yaml, %s", name, len(topologies), err, tc.want)
+		}
 	}
 }
 
