@@ -123,7 +123,7 @@ const (
 	// room, how many of how many fit, and in which domain most of them do.
 	UnschedulableReason = "Unschedulable"
 	// PreemptingReason goes with False: room is being made for the gang, and the message says
-	// where, and who is evicted for it.
+	// where, and who is evicted for it, or that only pods are waited for that are deleted anyway.
 	PreemptingReason = "Preempting"
 	// IncompleteReason goes with False: the gang cannot be tried, since it lacks pods or its pods
 	// contradict each other; the message says which.
