@@ -50,10 +50,10 @@ func ofEnded(pod *unstructured.Unstructured) (State, []string) {
 	if snapshot.PhaseOf(pod) == v1.PodSucceeded {
 		return Finished, []string{fmt.Sprintf("pod %s has succeeded", pod.GetName())}
 	}
-	reason := "failed"
+	because := []string{"pod " + pod.GetName() + " failed"}
 	for _, field := range []string{"reason", "message"} {
 		if text, _, _ := unstructured.NestedString(pod.Object, "status", field); text != "" {
-			reason += ", " + text
+			because = append(because, text)
 		}
 	}
 	statuses, _, _ := unstructured.NestedSlice(pod.Object, "status", "containerStatuses")
@@ -61,13 +61,14 @@ func ofEnded(pod *unstructured.Unstructured) (State, []string) {
 		fields, _ := status.(map[string]any)
 		code, ok, _ := unstructured.NestedInt64(fields, "state", "terminated", "exitCode")
 		if ok && code != 0 {
-			reason += fmt.Sprintf("; container %v ended with exit code %d", fields["name"], code)
+			ended := fmt.Sprintf("container %v ended with exit code %d", fields["name"], code)
 			if why, _, _ := unstructured.NestedString(fields, "state", "terminated", "reason"); why != "" && why != "Error" {
-				reason += " (" + why + ")"
+				ended += " (" + why + ")"
 			}
+			because = append(because, ended)
 		}
 	}
-	return Failed, []string{fmt.Sprintf("pod %s %s; kubectl logs %s -n %s shows what it said", pod.GetName(), reason, pod.GetName(), pod.GetNamespace())}
+	return Failed, []string{fmt.Sprintf("%s; kubectl logs %s -n %s shows what it said", strings.Join(because, ", "), pod.GetName(), pod.GetNamespace())}
 }
 
 func waiting(pods []*unstructured.Unstructured) []*unstructured.Unstructured {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -45,12 +46,45 @@ func configure(ctx context.Context, dir string, targets []target) (string, error
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
-	objects, err := controlplane.ObjectsFromFile(filepath.Join(manifests, "scrape.yaml"))
+	endpoints, token, err := monitors(ctx)
 	if err != nil {
 		return "", err
 	}
-	endpoints := map[string]endpoint{}
-	token := ""
+	tokenFile := filepath.Join(dir, "token")
+	if err := os.WriteFile(tokenFile, []byte(token), 0o600); err != nil {
+		return "", err
+	}
+	jobs, err := scrapeJobs(targets, endpoints, tokenFile)
+	if err != nil {
+		return "", err
+	}
+	rules, err := ruleFile()
+	if err != nil {
+		return "", err
+	}
+	configuration, err := yaml.Marshal(map[string]any{
+		"global":         map[string]any{"scrape_interval": "1s", "evaluation_interval": "1s"},
+		"rule_files":     []string{"rules.yaml"},
+		"scrape_configs": jobs,
+	})
+	if err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "rules.yaml"), rules, 0o600); err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "prometheus.yaml")
+	return path, os.WriteFile(path, configuration, 0o600)
+}
+
+// monitors are the endpoints that scrape.yaml has scraped, by job, and the token of
+// the service account that it gives the right.
+func monitors(ctx context.Context) (endpoints map[string]endpoint, token string, err error) {
+	objects, err := controlplane.ObjectsFromFile(filepath.Join(manifests, "scrape.yaml"))
+	if err != nil {
+		return nil, "", err
+	}
+	endpoints = map[string]endpoint{}
 	for _, object := range objects {
 		switch object.GetKind() {
 		case "ServiceMonitor":
@@ -65,63 +99,50 @@ func configure(ctx context.Context, dir string, targets []target) (string, error
 			err = fmt.Errorf("scrape.yaml has a %s, with which this test does nothing", object.GetKind())
 		}
 		if err != nil {
-			return "", err
+			return nil, "", err
 		}
 	}
-	jobs := map[string]map[string]any{}
-	var order []any
+	return endpoints, token, nil
+}
+
+// scrapeJobs is a job for each kind of program, with its targets.
+func scrapeJobs(targets []target, endpoints map[string]endpoint, tokenFile string) ([]map[string]any, error) {
+	var jobs []map[string]any
 	for _, t := range targets {
-		job := jobs[t.job]
-		if job == nil {
-			e := endpoints[t.job]
-			path := filepath.Join(dir, t.job+".token")
-			if e.BearerTokenFile != "" { // there it is in the pod
-				if err := os.WriteFile(path, []byte(token), 0o600); err != nil {
-					return "", err
-				}
-			}
-			job = map[string]any{
+		e := endpoints[t.job]
+		i := slices.IndexFunc(jobs, func(job map[string]any) bool { return job["job_name"] == t.job })
+		if i < 0 {
+			i = len(jobs)
+			job := map[string]any{
 				"job_name": t.job, "scheme": e.Scheme, "static_configs": []any{},
-				"authorization": map[string]any{"credentials_file": path},
-				"tls_config":    map[string]any{"insecure_skip_verify": e.TLSConfig.InsecureSkipVerify},
+				"tls_config": map[string]any{"insecure_skip_verify": e.TLSConfig.InsecureSkipVerify},
 			}
-			jobs[t.job] = job
-			order = append(order, job)
+			if e.BearerTokenFile != "" { // there it is in the pod
+				job["authorization"] = map[string]any{"credentials_file": tokenFile}
+			}
+			jobs = append(jobs, job)
 		}
 		labels := map[string]any{}
-		for _, r := range endpoints[t.job].Relabelings {
+		for _, r := range e.Relabelings {
 			if len(r.SourceLabels) != 1 || r.SourceLabels[0] != "__meta_kubernetes_pod_node_name" {
-				return "", fmt.Errorf("no such relabeling is known here: %v", r)
+				return nil, fmt.Errorf("no such relabeling is known here: %v", r)
 			}
 			labels[r.TargetLabel] = t.node
 		}
-		job["static_configs"] = append(job["static_configs"].([]any), map[string]any{"targets": []string{t.address}, "labels": labels})
+		jobs[i]["static_configs"] = append(jobs[i]["static_configs"].([]any), map[string]any{"targets": []string{t.address}, "labels": labels})
 	}
-	rules, err := ruleFile()
-	if err != nil {
-		return "", err
-	}
-	configuration, err := yaml.Marshal(map[string]any{
-		"global":         map[string]any{"scrape_interval": "1s", "evaluation_interval": "1s"},
-		"rule_files":     []string{"rules.yaml"},
-		"scrape_configs": order,
-	})
-	if err != nil {
-		return "", err
-	}
-	if err := os.WriteFile(filepath.Join(dir, "rules.yaml"), rules, 0o600); err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "prometheus.yaml")
-	return path, os.WriteFile(path, configuration, 0o600)
+	return jobs, nil
 }
 
 // endpointOf a monitor is its only one.
 func endpointOf(monitor *unstructured.Unstructured, field string) (endpoint, error) {
 	var e endpoint
 	list, _, err := unstructured.NestedSlice(monitor.Object, "spec", field)
-	if err != nil || len(list) != 1 {
-		return e, fmt.Errorf("%s %s: want one endpoint, got %d (%v)", monitor.GetKind(), monitor.GetName(), len(list), err)
+	if err != nil {
+		return e, fmt.Errorf("%s %s: %w", monitor.GetKind(), monitor.GetName(), err)
+	}
+	if len(list) != 1 {
+		return e, fmt.Errorf("%s %s: want one endpoint, got %d", monitor.GetKind(), monitor.GetName(), len(list))
 	}
 	text, err := yaml.Marshal(list[0])
 	if err != nil {
