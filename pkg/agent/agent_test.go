@@ -366,6 +366,26 @@ func TestASourceThatHangsKeepsNothingElseFromBeingPublished(t *testing.T) {
 	})
 }
 
+// TestNoRestartOfAKubeletIsSeen, in whatever second of the heartbeat it comes.
+func TestNoRestartOfAKubeletIsSeen(t *testing.T) {
+	play(t, func(w *world) {
+		w.after(time.Minute)
+		w.topologies.PrependReactor("update", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			conditions := action.(clienttesting.UpdateAction).GetObject().(*v1alpha1.NodeTopology).Status.Conditions
+			if len(conditions) == 1 && conditions[0].Status != metav1.ConditionTrue {
+				t.Errorf("the node was made unknown: %+v", conditions)
+			}
+			return false, nil, nil
+		})
+		for range 2000 {
+			w.after(time.Duration(20+rand.IntN(40)) * time.Second)
+			w.kubelet.set(discovery.Facts{}, discovery.Unavailablef("KubeletUnreachable", "away"))
+			w.after(time.Duration(14000+rand.IntN(6000)) * time.Millisecond)
+			w.kubelet.set(discovery.Facts{Devices: given(4, 0)}, nil)
+		}
+	})
+}
+
 // TestADriverThatHangsKeepsNothingFromEnding.
 func TestADriverThatHangsKeepsNothingFromEnding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -40,6 +40,7 @@ type sighting struct {
 func (a *Agent) poll(ctx context.Context, i int, kick <-chan struct{}) {
 	poll := a.options.Polls[i]
 	pause := soonest
+	var failing time.Time // since when; zero for not
 	for ctx.Err() == nil {
 		a.ask(i)
 		facts, err := answerOf(ctx, poll.Source)
@@ -52,9 +53,18 @@ func (a *Agent) poll(ctx context.Context, i int, kick <-chan struct{}) {
 		} else {
 			pause *= 2
 		}
-		limit := poll.Every
+		limit, now := poll.Every, a.options.Now()
+		switch {
+		case err == nil:
+			failing = time.Time{}
+		case failing.IsZero():
+			failing = now
+		}
 		if err != nil {
-			limit = failedAtMost
+			limit = min(limit, failedAtMost)
+			if now.Sub(failing) > grace { // until then it is to be back in time
+				limit = failedAtMost
+			}
 		}
 		pause = min(pause, limit)
 		select {

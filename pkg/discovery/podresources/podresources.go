@@ -30,7 +30,7 @@ const (
 	// maxAnswer: a node of many pods and devices has more than gRPC's 4 MiB.
 	maxAnswer = 16 << 20
 	// maxPause between attempts to reach a kubelet that is away.
-	maxPause = 15 * time.Second
+	maxPause = 2 * time.Second
 )
 
 // Source asks a kubelet. It keeps one connection, which finds the kubelet again after its restarts.
