@@ -120,7 +120,7 @@ func newWorld(t *testing.T, random *rand.Rand) *world {
 	must(t, err)
 	t.Cleanup(plane.Stop)
 	w := &world{t: t, plane: plane, random: random, namespace: "agreement"}
-	w.dir, err = os.MkdirTemp("", "tutti-agreement-")
+	w.dir, err = os.MkdirTemp("", "tutti-agreement-") //nolint:usetesting // what disagreed is to be looked at after the test
 	must(t, err)
 	t.Cleanup(func() {
 		if !t.Failed() {

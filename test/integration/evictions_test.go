@@ -84,7 +84,7 @@ func TestNoGangIsLeftTornByAnEviction(t *testing.T) {
 		s := newScene(t, plane)
 		faults.watch("", nil)
 		s.run([]step{
-			{name: "a gang", do: s.create(ofClass("", job("small", workers(size, 8)))), check: s.bound("small", size)},
+			{name: "a gang", do: s.create(atOnce(ofClass("", job("small", workers(size, 8))))), check: s.bound("small", size)},
 			{
 				name: "one that is more important",
 				do: func(ctx context.Context) error {

@@ -46,6 +46,16 @@ func ofClass(class string, j *kubeflowv1.TFJob) *kubeflowv1.TFJob {
 	return annotated(j, tuttiapi.ServicesAnnotation, tuttiapi.ServicesPerJob)
 }
 
+// atOnce lets the job's pods go without a grace period, and so without KWOK. That
+// deletes by name and sometimes twice: under load its second request comes when the
+// pod has been made anew, and takes that one.
+func atOnce(j *kubeflowv1.TFJob) *kubeflowv1.TFJob {
+	for _, r := range j.Spec.TFReplicaSpecs {
+		r.Template.Spec.TerminationGracePeriodSeconds = new(int64)
+	}
+	return j
+}
+
 func single(name, class string, gpus int64) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: podSpec(tuttiapi.SchedulerName, gpus)}
 	pod.Spec.PriorityClassName = class

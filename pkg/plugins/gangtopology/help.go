@@ -64,9 +64,7 @@ type needs struct {
 func (p *Plugin) needsOf(g gathered) needs {
 	n := needs{partly: g.running > 0 && g.wanted > 0}
 	n.help[helpRoom] = true
-	if n.partly && g.patience > 0 {
-		n.again = max(0, g.patience-p.inPart(g))
-	}
+	n.again = p.untilMove(g)
 	for _, role := range g.roles {
 		spec := role.Pods[0].Spec
 		n.help[helpNeighbours] = n.help[helpNeighbours] || spec.Affinity != nil || len(spec.TopologySpreadConstraints) > 0

@@ -70,6 +70,14 @@ func (p *Plugin) inPart(g gathered) time.Duration {
 	return now.Sub(tornSince(g.on, waiting, now))
 }
 
+// untilMove is how long the gang has to wait before it may move; zero if it may, or never does.
+func (p *Plugin) untilMove(g gathered) time.Duration {
+	if g.running == 0 || g.wanted == 0 || g.patience == 0 {
+		return 0
+	}
+	return max(0, g.patience-p.inPart(g))
+}
+
 // elsewhere plans the whole gang as if none of it ran; nil where it does not fit.
 // A gang whose pods mind each other is not judged: only a rehearsal could tell, and
 // what is evicted for nothing is worse than what waits.
