@@ -96,9 +96,10 @@ func judge(facts discovery.Facts, answers []Answer) metav1.Condition {
 	if ids := facts.Unplaced(); len(ids) > 0 {
 		return unready(reasonUnknownDevices, "pods hold what is no GPU known here, so it is not certain which are free: "+strings.Join(ids, ", "))
 	}
-	if told := facts.Told; told != nil && told.GPUs != len(facts.Hardware.GPUs)+unnamed(facts) {
+	seen := len(facts.Hardware.GPUs) + unnamed(facts)
+	if told := facts.Told; told != nil && told.GPUs > seen && instances(facts) == 0 {
 		return unready(reasonCountDiffers, fmt.Sprintf("the node's label says %d GPUs, but %d are seen: may the agent see all of them (NVIDIA_VISIBLE_DEVICES=all)?",
-			told.GPUs, len(facts.Hardware.GPUs)+unnamed(facts)))
+			told.GPUs, seen))
 	}
 	return metav1.Condition{Type: v1alpha1.NodeTopologyReady, Status: metav1.ConditionTrue, Reason: reasonSeen}
 }
@@ -140,21 +141,26 @@ func unnamed(facts discovery.Facts) int {
 	return n
 }
 
+// instances are the GPUs that are cut into some.
+func instances(facts discovery.Facts) int {
+	n := 0
+	for _, gpu := range facts.Hardware.GPUs {
+		if gpu.MIG {
+			n++
+		}
+	}
+	return n
+}
+
 // summary is the node in a line.
 func summary(facts discovery.Facts, free int) string {
 	parts := []string{fmt.Sprintf("%d GPUs, %d free", len(facts.Hardware.GPUs), free)}
-	mig := 0
-	for _, gpu := range facts.Hardware.GPUs {
-		if gpu.MIG {
-			mig++
-		}
-	}
 	for _, part := range []struct {
 		n    int
 		text string
 	}{
 		{len(facts.Unhealthy), "unhealthy"},
-		{mig, "cut into instances"},
+		{instances(facts), "cut into instances"},
 		{sharedGPUs(facts.Devices.Shared), "shared"},
 		{len(facts.Devices.Unknown), "devices of an unknown form"},
 	} {

@@ -44,6 +44,8 @@ func TestReports(t *testing.T) {
 		"nobody looks":                        {[]Answer{gpus}, "False NoSource: it is not known which GPUs pods hold: no source looks at it; see --sources"},
 		"a pod holds what nobody knows":       {[]Answer{gpus, holding("GPU-unplugged")}, "False UnknownDevices: pods hold what is no GPU known here, so it is not certain which are free: GPU-unplugged"},
 		"others see more GPUs":                {[]Answer{gpus, pods, seen(discovery.Facts{Told: &discovery.Told{GPUs: 8}})}, "False GPUCountDiffers"},
+		"others count one model of two":       {[]Answer{gpus, pods, seen(discovery.Facts{Told: &discovery.Told{GPUs: 3}})}, "True Seen: 4 GPUs, 3 free"},
+		"others count instances":              {[]Answer{seen(discovery.Facts{Hardware: mig}), pods, seen(discovery.Facts{Told: &discovery.Told{GPUs: 14}})}, "True Seen: 2 GPUs, 0 free, 1 cut into instances"},
 		"others see as many":                  {[]Answer{gpus, pods, seen(discovery.Facts{Told: &discovery.Told{GPUs: 4}})}, "True Seen: 4 GPUs, 3 free"},
 		"a source that is not needed":         {[]Answer{gpus, pods, blind("NoLabel")}, "True Seen: 4 GPUs, 3 free"},
 		"others count one that is not opened": {[]Answer{seen(discovery.Facts{Hardware: hardware(3), Unhealthy: []v1alpha1.UnhealthyGPU{ill}}), seen(discovery.Facts{Devices: given(3, 0)}), seen(discovery.Facts{Told: &discovery.Told{GPUs: 4}})}, "True Seen: 3 GPUs, 3 free, 1 unhealthy"},

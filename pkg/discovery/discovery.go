@@ -47,7 +47,10 @@ type Facts struct {
 }
 
 // Told is what others say of a node's GPUs.
-type Told struct{ GPUs int }
+type Told struct {
+	// GPUs may be instances where there are some, and of several models it may be one's.
+	GPUs int
+}
 
 // Devices are those of the kubelet. Ids of whole GPUs are UUIDs; what is no whole GPU has no links
 // of its own and is kept apart.

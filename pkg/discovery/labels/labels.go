@@ -13,6 +13,8 @@ import (
 	"github.com/tutti-project/tutti/pkg/discovery"
 )
 
+// countLabel is the GPUs of one model: where a node has several, the last that the label was written
+// for. With MIG's strategy "single" it is the instances, and 0 where the GPUs are cut unevenly.
 const countLabel = "nvidia.com/gpu.count"
 
 // Source reads the labels of one node.
