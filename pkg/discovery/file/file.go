@@ -145,26 +145,31 @@ func documentsOf(text string) []document {
 
 func (d document) read() (topology v1alpha1.NodeTopology, err error) {
 	var kind metav1.TypeMeta
-	if err := strict.Unmarshal([]byte(d.text), &kind); err != nil {
-		// Once more, with the lines as they are numbered in the file.
-		if again := strict.Unmarshal([]byte(strings.Repeat("\n", d.first-1)+d.text), &kind); again != nil {
-			err = again
-		}
-		return topology, told(err)
+	if err := d.decode(strict.Unmarshal, &kind); err != nil {
+		return topology, err
 	}
 	if want := v1alpha1.SchemeGroupVersion.WithKind("NodeTopology"); kind.GroupVersionKind() != want {
 		return topology, fmt.Errorf("apiVersion and kind are %q and %q; want %q and %q, a document for each node", kind.APIVersion, kind.Kind, want.GroupVersion(), want.Kind)
 	}
-	return topology, told(strict.UnmarshalStrict([]byte(d.text), &topology))
+	return topology, d.decode(strict.UnmarshalStrict, &topology)
+}
+
+func (d document) decode(parse func([]byte, any, ...strict.JSONOpt) error, into any) error {
+	err := parse([]byte(d.text), into)
+	if err == nil {
+		return nil
+	}
+	// Once more, with the lines as they are numbered in the file.
+	if again := parse([]byte(strings.Repeat("\n", d.first-1)+d.text), into); again != nil {
+		err = again
+	}
+	return told(err)
 }
 
 // told leaves out what is of the parser alone.
 func told(err error) error {
-	if err == nil {
-		return nil
-	}
 	text := err.Error()
-	for _, prefix := range []string{"error converting YAML to JSON: ", "error unmarshaling JSON: ", "while decoding JSON: ", "json: "} {
+	for _, prefix := range []string{"error converting YAML to JSON: ", "yaml: unmarshal errors:\n  ", "error unmarshaling JSON: ", "while decoding JSON: ", "json: "} {
 		text = strings.TrimPrefix(text, prefix)
 	}
 	return errors.New(text)

@@ -69,6 +69,7 @@ func TestErrorsSayWhere(t *testing.T) {
 	other := strings.Replace(node, "n1", "n2", 1)
 	for name, tc := range map[string]struct{ content, want string }{
 		"no YAML":         {node + "---\n# second\n" + other + "  bad: {x\n", "lines 9 to 17: yaml: line 1"},
+		"a field twice":   {node + "---" + other + "spec: {}\n", `lines 9 to 15: line 15: key "spec" already set in map`},
 		"a misspelt one":  {node + "--- # second" + other + "stats: {}\n", `lines 9 to 15: unknown field "stats"`},
 		"of another type": {strings.Replace(node, "nvLinks: 4", "nvLinks: four", 1), "lines 1 to 7: cannot unmarshal string into Go struct field Link.spec.links.nvLinks of type int32"},
 		"a list":          {"apiVersion: v1\nkind: List\nitems: []\n", "lines 1 to 3: " + fmt.Sprintf(kinds, "v1", "List")},

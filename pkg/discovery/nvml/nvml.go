@@ -4,7 +4,7 @@
 // Package nvml answers what the NVIDIA driver knows of a node's GPUs, and reads from sysfs what it
 // does not: the way to the CPU.
 //
-//	driver (Library) ──> inventory: GPUs, links ──> Facts.Hardware, read once
+//	driver (Library) ──> inventory: GPUs, links ──> Facts.Hardware, kept while nothing changes
 //	                 └─> health, every time      ──> Facts.Unhealthy
 //
 // Links are measured, GPU by GPU: what is at the other end of every NVLink is another GPU or a
