@@ -65,8 +65,8 @@ func (a *asker) plan(ctx context.Context, ref page.Reference, preempt bool) (*pa
 	return plan, nil
 }
 
-// created is the job to be planned as if it were created now: a draft, or one that
-// does not wait with all its pods. It is not suspended then.
+// created is the job to be planned as if it were created now, and resumed: a draft, or one that
+// does not wait with all its pods.
 func (a *asker) created(s *snapshot.Snapshot, ref page.Reference, key types.NamespacedName) *unstructured.Unstructured {
 	if ref.Kind != "TFJob" {
 		return nil
@@ -92,7 +92,7 @@ func (a *asker) created(s *snapshot.Snapshot, ref page.Reference, key types.Name
 }
 
 func (a *asker) ask(ctx context.Context, s *snapshot.Snapshot, target whatif.Target, preempt bool) (*page.Plan, error) {
-	outcome, err := whatif.Run(ctx, s, target, whatif.Options{Config: a.config, Preempt: preempt, Now: a.now})
+	outcome, err := played(ctx, s, target, whatif.Options{Config: a.config, Preempt: preempt, Now: a.now})
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (a *asker) ask(ctx context.Context, s *snapshot.Snapshot, target whatif.Tar
 }
 
 func (a *asker) planOf(s *snapshot.Snapshot, o *whatif.Outcome) *page.Plan {
-	plan := &page.Plan{Placed: o.Placed, Message: o.Message}
+	plan := &page.Plan{Placed: o.Placed, Failed: o.Failed, Message: o.Message}
 	resource := inventory.ResourceOf(s)
 	for _, pod := range o.Pods {
 		plan.Pods = append(plan.Pods, page.PlannedPod{Name: pod.Name, Role: pod.Role, Node: pod.Node, Running: pod.Running, GPUs: pod.Requests[resource]})

@@ -74,13 +74,7 @@ func (e *environment) plan(ctx context.Context, path string, preempt bool) error
 	s = with(s, objects)
 	var outcomes []*whatif.Outcome
 	for _, target := range targets {
-		outcome, err := whatif.Run(ctx, s, target, whatif.Options{Config: config, Preempt: preempt, Now: e.now})
-		if err == nil && outcome.Suspended {
-			outcome, err = whatif.Run(ctx, resumed(s, target.Job), target, whatif.Options{Config: config, Preempt: preempt, Now: e.now})
-			if err == nil {
-				outcome.Suspended = true
-			}
-		}
+		outcome, err := played(ctx, s, target, whatif.Options{Config: config, Preempt: preempt, Now: e.now})
 		if err != nil {
 			return err
 		}
@@ -129,17 +123,26 @@ func (e *environment) manifests(path string) ([]*unstructured.Unstructured, erro
 		if err := json.Unmarshal(raw, &o.Object); err != nil || o.Object == nil {
 			continue // an empty document
 		}
-		k, ok := snapshot.KindOf(o.GroupVersionKind())
-		if !ok {
-			continue
+		items := &unstructured.UnstructuredList{Items: []unstructured.Unstructured{*o}}
+		if o.IsList() {
+			if items, err = o.ToList(); err != nil {
+				return nil, fmt.Errorf("%s, document %d: %w", path, n, err)
+			}
 		}
-		if o.GetName() == "" {
-			return nil, fmt.Errorf("%s, document %d: a %s without a name", path, n, o.GetKind())
+		for i := range items.Items {
+			o := &items.Items[i]
+			k, ok := snapshot.KindOf(o.GroupVersionKind())
+			if !ok {
+				continue
+			}
+			if o.GetName() == "" {
+				return nil, fmt.Errorf("%s, document %d: a %s without a name", path, n, o.GetKind())
+			}
+			if k.Namespaced && o.GetNamespace() == "" {
+				o.SetNamespace(namespace)
+			}
+			objects = append(objects, o)
 		}
-		if k.Namespaced && o.GetNamespace() == "" {
-			o.SetNamespace(namespace)
-		}
-		objects = append(objects, o)
 	}
 }
 
@@ -194,6 +197,19 @@ func with(s *snapshot.Snapshot, objects []*unstructured.Unstructured) *snapshot.
 	}
 	next.Objects = append(next.Objects, objects...)
 	return next
+}
+
+// played is what would happen; to a job that is suspended, if it were resumed.
+func played(ctx context.Context, s *snapshot.Snapshot, target whatif.Target, options whatif.Options) (*whatif.Outcome, error) {
+	outcome, err := whatif.Run(ctx, s, target, options)
+	if err != nil || !outcome.Suspended {
+		return outcome, err
+	}
+	if outcome, err = whatif.Run(ctx, resumed(s, target.Job), target, options); err != nil {
+		return nil, err
+	}
+	outcome.Suspended = true
+	return outcome, nil
 }
 
 // resumed is the snapshot in which the job is not suspended.

@@ -107,6 +107,7 @@ type Reference struct {
 // Plan is what would happen.
 type Plan struct {
 	Placed  bool         `json:"placed"`
+	Failed  bool         `json:"failed,omitempty"` // the job would fail, and not wait
 	Message string       `json:"message"`
 	Pods    []PlannedPod `json:"pods,omitempty"`
 	Evicted []Evicted    `json:"evicted,omitempty"`

@@ -97,6 +97,25 @@ func TestPageShowsWhatAGangWouldGet(t *testing.T) {
 	}
 }
 
+// TestPageTellsWhatDraftsWouldDo: one that is suspended, as if it were resumed, and one that the controller would refuse.
+func TestPageTellsWhatDraftsWouldDo(t *testing.T) {
+	drafts := &fabric{}
+	drafts.job("research", "paused", 2, 8)
+	drafts.job("research", "empty", 0, 8)
+	drafts.change("TFJob", "empty", func(job object) { delete(job["spec"].(object), "runPolicy") })
+	b := look(t, serve(t, "--snapshot", small().write(t), "-f", drafts.write(t)), 1280, 800)
+	for name, want := range map[string][]string{
+		"paused": {"It would start", "paused-worker-1"},
+		"empty":  {"It would fail", "nothing would ever run"},
+	} {
+		b.click(`[data-key="draft/TFJob/research/` + name + `"]`)
+		b.click("#ask")
+		b.until("the scheduler has answered", "document.querySelector('#plan .message')")
+		b.shows("#plan", want...)
+		b.keys(kb.Escape)
+	}
+}
+
 // TestKeyboardAlone goes the whole way without a pointer.
 func TestKeyboardAlone(t *testing.T) {
 	b := look(t, serve(t, "--snapshot", small().write(t)), 1280, 800)

@@ -74,7 +74,7 @@ function answer(page, plan) {
   const index = page.hostIndex;
   const nodes = [...rows.keys()].sort((a, b) => (index.get(a) ?? 0) - (index.get(b) ?? 0));
   return [
-    make("h3", {}, plan.placed ? "It would start" : "It would wait"),
+    make("h3", {}, plan.placed ? "It would start" : plan.failed ? "It would fail" : "It would wait"),
     make("p", { className: "message " + (plan.placed ? "good" : "waiting") }, plan.message),
     ...(plan.help ?? []).map((text) => make("p", { className: "message good" }, text)),
     plan.evicted?.length > 0 && make("p", { className: "message waiting" }, `${plural(plan.evicted.length, "pod")} would be evicted for it: ${plan.evicted.map((p) => `${p.namespace}/${p.name}`).join(", ")}`),
