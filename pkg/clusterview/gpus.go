@@ -23,7 +23,8 @@ import (
 // gpuResource counts the GPUs of NodeTopology objects that pods get whole.
 const gpuResource = "nvidia.com/gpu"
 
-// gpuVendor begins the resources by which pods hold these GPUs, whole or in part.
+// gpuVendor begins the resources by which pods hold these GPUs, whole or in part; NICs of the vendor
+// may have it too.
 const gpuVendor = "nvidia.com/"
 
 // sharingLabel is how feature discovery says that several pods get one GPU.
@@ -180,7 +181,7 @@ func holdersOf(info fwk.NodeInfo) []holder {
 		pod, any := p.GetPod(), false
 		requests := p.CalculateResource().Resource.GetScalarResources()
 		for name, n := range requests {
-			any = any || n > 0 && strings.HasPrefix(string(name), gpuVendor)
+			any = any || n > 0 && strings.HasPrefix(string(name), gpuVendor) && isGPU(string(name))
 		}
 		if !any {
 			continue

@@ -59,6 +59,8 @@ func TestFreeGPUs(t *testing.T) {
 			node.Status.Allocatable[gpuResource] = *resource.NewQuantity(n, resource.DecimalSI)
 		}
 	}
+	nic := holding("nic", 0, 2*time.Hour)
+	nic.Spec.Containers[0].Resources.Requests["nvidia.com/hostdev"] = resource.MustParse("1")
 	cases := map[string]struct {
 		pods     []*v1.Pod
 		reported map[string][]int
@@ -74,11 +76,18 @@ func TestFreeGPUs(t *testing.T) {
 		"admitted after another one, and not seen yet": {
 			[]*v1.Pod{holding("a", 1, time.Minute), holding("b", 2, time.Hour)}, map[string][]int{"ns/b": {0, 3}}, nil, all &^ 0b1001, 5,
 		},
-		"which came free is not known":         {nil, map[string][]int{"ns/gone": {0, 3}}, nil, all, 8},
-		"one gone and one come":                {[]*v1.Pod{assumed("a", 2)}, map[string][]int{"ns/gone": {0, 3}}, nil, all, 6},
-		"one gone and its namesake come":       {[]*v1.Pod{assumed("a", 2)}, map[string][]int{"ns/a": {0, 3}}, nil, all, 6},
-		"its namesake is running already":      {[]*v1.Pod{holding("a", 2, 0)}, map[string][]int{"ns/a": {0, 3}}, nil, all, 6},
-		"pods without GPUs are none of them":   {[]*v1.Pod{podAsking("a", nil)}, nil, nil, all, 8},
+		"which came free is not known":       {nil, map[string][]int{"ns/gone": {0, 3}}, nil, all, 8},
+		"one gone and one come":              {[]*v1.Pod{assumed("a", 2)}, map[string][]int{"ns/gone": {0, 3}}, nil, all, 6},
+		"one gone and its namesake come":     {[]*v1.Pod{assumed("a", 2)}, map[string][]int{"ns/a": {0, 3}}, nil, all, 6},
+		"its namesake is running already":    {[]*v1.Pod{holding("a", 2, 0)}, map[string][]int{"ns/a": {0, 3}}, nil, all, 6},
+		"pods without GPUs are none of them": {[]*v1.Pod{podAsking("a", nil)}, nil, nil, all, 8},
+		"nor are those with NICs of the vendor": {
+			[]*v1.Pod{holding("a", 2, time.Hour), nic},
+			map[string][]int{"ns/a": {0, 3}}, nil, all &^ 0b1001, 6,
+		},
+		"a pod with a part of one that the agent has not seen": {
+			[]*v1.Pod{podAsking("a", v1.ResourceList{"nvidia.com/gpu.shared": resource.MustParse("1")})}, map[string][]int{"ns/gone": {0, 3}}, nil, all, 8,
+		},
 		"ill ones are not free":                {nil, map[string][]int{}, []func(*v1alpha1.NodeTopology, *v1.Node){ill(0, 1), offered(6)}, all &^ 0b11, 6},
 		"the kubelet may give out ill ones":    {nil, nil, []func(*v1alpha1.NodeTopology, *v1.Node){ill(0)}, all, 7},
 		"ill ones and a pod just bound":        {[]*v1.Pod{assumed("a", 2)}, nil, []func(*v1alpha1.NodeTopology, *v1.Node){ill(0), offered(7)}, all &^ 1, 5},
