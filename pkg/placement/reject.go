@@ -142,13 +142,26 @@ func (pl *plan) shortage(role int, pods int64, t, k int) Shortage {
 	return s
 }
 
-// mayUseAny tells whether a host of the role's kind in the domain is eligible, so far
-// as a few questions tell.
+// mayEver tells whether the host takes pods of the role when it is empty, as far as
+// is known without asking about it as it is: other filters refuse a host without room.
+func (pl *plan) mayEver(role, host int) bool {
+	switch asked := pl.marks.asked[role][host]; {
+	case asked != unasked:
+		return asked == eligible
+	case pl.p.Roles[role].EligibleEmpty == nil:
+		return true
+	}
+	ok, _ := pl.p.Roles[role].EligibleEmpty(host)
+	return ok
+}
+
+// mayUseAny tells whether a host of the role's kind in the domain is one that its pods
+// may use, so far as a few questions tell.
 func (pl *plan) mayUseAny(role, t, k int) bool {
 	questions := 0
 	for h := range pl.hostsOf(t, []int{k}).all() {
 		if pl.isOfKind(h, pl.kinds[role]) {
-			if pl.mayUse(role, h) {
+			if pl.mayEver(role, h) {
 				return true
 			}
 			if questions++; questions > maxLookedInto {
@@ -160,27 +173,22 @@ func (pl *plan) mayUseAny(role, t, k int) bool {
 }
 
 // unusable is what a shortage tells of pieces that are too small, without those on
-// hosts that are not eligible: nobody has asked for them, since no pod fits there in
-// any case. Of many some are asked; if all of these are eligible the others count too.
+// hosts that pods of the role may not use: nobody has asked for them, since no pod
+// fits there in any case. Of many some are asked; if the pods may use all of these the
+// others count too.
 func (pl *plan) unusable(s Shortage, t, k int) int64 {
-	if pl.p.Roles[s.Role].Eligible == nil {
-		return s.Unusable
-	}
 	d, known, barred, questions := slices.Index(pl.p.Resources, s.Resource), total{}, false, 0
 	for h := range pl.hostsOf(t, []int{k}).all() {
 		left := pl.room.free(h)[d]
 		if left <= 0 || !pl.isOfKind(h, pl.kinds[s.Role]) {
 			continue
 		}
-		if pl.marks.asked[s.Role][h] == unasked {
-			if questions++; questions > maxLookedInto {
-				if barred {
-					break
-				}
-				return s.Unusable
-			}
+		if questions++; questions > maxLookedInto && !barred {
+			return s.Unusable
+		} else if questions > maxLookedInto {
+			break
 		}
-		if pl.mayUse(s.Role, h) {
+		if pl.mayEver(s.Role, h) {
 			known.add(left, 1)
 		} else {
 			barred = true

@@ -101,6 +101,39 @@ func TestAnOldRefusalIsNoAnswer(t *testing.T) {
 	}
 }
 
+// TestAnOldPlacementIsNoAnswer: the gang has lost a pod since.
+func TestAnOldPlacementIsNoAnswer(t *testing.T) {
+	for name, c := range map[string]struct {
+		lines, want string
+		placed      bool
+	}{
+		"no room":               {"node n1 r1 gpus=8\ngang x pods=2 gpus=8 minimum=2", "room for 0 of 1", false},
+		"room":                  {"node n1 r1 gpus=8\nnode n2 r1 gpus=8\ngang x pods=2 gpus=8 minimum=2", "1 more, now 2 of 2", true},
+		"no room for the extra": {"node n1 r1 gpus=8\ngang x pods=2 gpus=8 minimum=1", "as it was", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := sketch.Cluster(t, c.lines)
+			for _, o := range s.Objects {
+				switch {
+				case o.GetKind() == "PodGroup":
+					old := map[string]any{"type": tutti.GangPlacedCondition, "status": "True", "reason": "GangPlaced", "message": "as it was"}
+					if err := unstructured.SetNestedSlice(o.Object, []any{old}, "status", "conditions"); err != nil {
+						t.Fatal(err)
+					}
+				case o.GetName() == "x-0":
+					if err := unstructured.SetNestedField(o.Object, "n1", "spec", "nodeName"); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			o := run(t, s, Target{Gang: in("x")}, Options{Quiet: time.Millisecond})
+			if o.Placed != c.placed || !strings.Contains(o.Message, c.want) {
+				t.Errorf("placed %v, %q, want %q in it", o.Placed, o.Message, c.want)
+			}
+		})
+	}
+}
+
 func TestOthersAreEvictedOnlyIfAsked(t *testing.T) {
 	lines := `
 node n1 r1 gpus=8

@@ -106,7 +106,7 @@ func isolate(s *snapshot.Snapshot, target Target, preempt bool, now time.Time) (
 		case "PodGroup":
 			switch {
 			case snapshot.KeyOf(o) == target.Gang:
-				kept = append(kept, undecided(o, tutti.GangPlacedCondition))
+				kept = append(kept, undecided(o, tutti.GangPlacedCondition, lacks(s, o)))
 			case groups[snapshot.KeyOf(o)]:
 				kept = append(kept, o)
 			}
@@ -140,13 +140,13 @@ func isolatePods(s *snapshot.Snapshot, target Target, preempt bool) (kept []*uns
 			}
 		case own:
 			found = true
-			if !preempt && snapshot.NodeOf(pod) == "" {
+			if !preempt { // those that run as well: a gang has one policy
 				pod = pod.DeepCopy()
 				if err := unstructured.SetNestedField(pod.Object, string(v1.PreemptNever), "spec", "preemptionPolicy"); err != nil {
 					return nil, nil, false, fmt.Errorf("pod %s: %w", snapshot.KeyOf(pod), err)
 				}
 			}
-			kept = append(kept, undecided(pod, string(v1.PodScheduled)))
+			kept = append(kept, undecided(pod, string(v1.PodScheduled), false))
 		case snapshot.NodeOf(pod) != "" || nominated != "":
 			kept = append(kept, pod)
 			groups[snapshot.GangOf(pod)] = true
@@ -155,10 +155,23 @@ func isolatePods(s *snapshot.Snapshot, target Target, preempt bool) (kept []*uns
 	return kept, groups, found, nil
 }
 
+// lacks tells whether the group runs below its minimum. If it does, what is said of
+// its placement is of the time before it lost pods.
+func lacks(s *snapshot.Snapshot, group *unstructured.Unstructured) bool {
+	minimum, _, _ := unstructured.NestedInt64(group.Object, "spec", "minMember")
+	for _, pod := range s.Of("Pod") {
+		if snapshot.GangOf(pod) == snapshot.KeyOf(group) && pod.GetDeletionTimestamp() == nil && snapshot.NodeOf(pod) != "" && snapshot.PhaseOf(pod) != v1.PodFailed {
+			minimum--
+		}
+	}
+	return minimum > 0
+}
+
 // undecided is the object without a refusal of before: it would be read as the
-// answer, and the scheduler does not write one again that is the same.
-func undecided(o *unstructured.Unstructured, kind string) *unstructured.Unstructured {
-	if c, ok := snapshot.ConditionOf(o, kind); !ok || c.Status == metav1.ConditionTrue {
+// answer, and the scheduler does not write one again that is the same. With stale
+// set any answer goes.
+func undecided(o *unstructured.Unstructured, kind string, stale bool) *unstructured.Unstructured {
+	if c, ok := snapshot.ConditionOf(o, kind); !ok || c.Status == metav1.ConditionTrue && !stale {
 		return o
 	}
 	o = o.DeepCopy()

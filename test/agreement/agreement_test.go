@@ -87,13 +87,13 @@ func TestPlanAndSchedulerAgree(t *testing.T) {
 
 // tally counts what was agreed on.
 type tally struct {
-	placed, partly, refused, preempting, demanding, later atomic.Int64
+	placed, partly, refused, preempting, demanding, lost, later atomic.Int64
 }
 
 func (s *tally) String() string {
 	return fmt.Sprintf("agreed on %d states: %d gangs placed whole, %d without some extras, %d refused, %d placed by evictions, "+
-		"%d with wishes of topology or links; %d of these only when planned again later, for what hangs on the time",
-		s.placed.Load()+s.partly.Load()+s.refused.Load(), s.placed.Load(), s.partly.Load(), s.refused.Load(), s.preempting.Load(), s.demanding.Load(), s.later.Load())
+		"%d with wishes of topology or links, %d for a lost member; %d of these only when planned again later, for what hangs on the time",
+		s.placed.Load()+s.partly.Load()+s.refused.Load(), s.placed.Load(), s.partly.Load(), s.refused.Load(), s.preempting.Load(), s.demanding.Load(), s.lost.Load(), s.later.Load())
 }
 
 // world is one cluster, and what is in it.
@@ -107,7 +107,8 @@ type world struct {
 	namespace string
 	state     int
 	// gangs have pods on nodes.
-	gangs []string
+	gangs   []string
+	members map[string]gang
 	// singles hold room, by the hand of the test.
 	singles []string
 	dir     string
@@ -119,7 +120,7 @@ func newWorld(t *testing.T, random *rand.Rand) *world {
 	plane, err := controlplane.Start(ctx, controlplane.Options{Dir: t.TempDir()})
 	must(t, err)
 	t.Cleanup(plane.Stop)
-	w := &world{t: t, plane: plane, random: random, namespace: "agreement"}
+	w := &world{t: t, plane: plane, random: random, namespace: "agreement", members: map[string]gang{}}
 	w.dir, err = os.MkdirTemp("", "tutti-agreement-") //nolint:usetesting // what disagreed is to be looked at after the test
 	must(t, err)
 	t.Cleanup(func() {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -37,24 +38,74 @@ type answer struct {
 	Evicted []string
 }
 
-// decide lets the plan and the scheduler decide about a new gang.
+// decide lets the plan and the scheduler decide about a new gang, or about a member
+// that one has lost.
 func (w *world) decide(sum *tally) error {
-	ctx := w.t.Context()
+	if len(w.gangs) > 0 && w.one(5) {
+		if g := w.members[w.gangs[w.random.IntN(len(w.gangs))]]; w.isWhole(g) {
+			return w.decideLost(sum, g)
+		}
+	}
 	g := w.newGang()
 	for _, pod := range g.pods {
-		_, err := w.plane.Client.CoreV1().Pods(w.namespace).Create(ctx, pod, metav1.CreateOptions{})
-		must(w.t, err)
+		w.createPod(pod)
 	}
-	before := w.onNodes()
-	s, err := snapshot.Take(ctx, w.dynamic, time.Now(), func(string) {})
-	must(w.t, err)
+	s := w.snapshot()
 	s.Objects = append(s.Objects, objectOf(w, g.group))
+	return w.compare(sum, s, g, func(ctx context.Context) error {
+		_, err := w.groups.SchedulingV1alpha1().PodGroups(w.namespace).Create(ctx, g.group, metav1.CreateOptions{})
+		return err
+	})
+}
+
+// isWhole tells of a gang that needs all of its pods, and has them.
+func (w *world) isWhole(g gang) bool {
+	pods := w.pods(metav1.ListOptions{LabelSelector: v1alpha1.PodGroupLabel + "=" + g.group.Name})
+	return len(pods) > 1 && len(pods) == len(g.pods) && int(g.group.Spec.MinMember) == len(g.pods)
+}
+
+// gate keeps a pod from the scheduler's eyes until the plan is made.
+const gate = "example.com/planned-first"
+
+// decideLost takes a member from a gang. Its replacement is planned beside those that run.
+func (w *world) decideLost(sum *tally, g gang) error {
+	lost := g.pods[w.random.IntN(len(g.pods))]
+	w.remove(lost.Name)
+	anew := lost.DeepCopy()
+	anew.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: gate}}
+	w.createPod(anew)
+	s := w.snapshot()
+	for _, o := range s.Of("Pod") {
+		if o.GetName() == lost.Name {
+			unstructured.RemoveNestedField(o.Object, "spec", "schedulingGates")
+		}
+	}
+	sum.lost.Add(1)
+	return w.compare(sum, s, g, func(ctx context.Context) error {
+		_, err := w.plane.Client.CoreV1().Pods(w.namespace).Patch(ctx, lost.Name, types.MergePatchType, []byte(`{"spec":{"schedulingGates":null}}`), metav1.PatchOptions{})
+		return err
+	})
+}
+
+func (w *world) createPod(pod *corev1.Pod) {
+	_, err := w.plane.Client.CoreV1().Pods(w.namespace).Create(w.t.Context(), pod, metav1.CreateOptions{})
+	must(w.t, err)
+}
+
+func (w *world) snapshot() *snapshot.Snapshot {
+	s, err := snapshot.Take(w.t.Context(), w.dynamic, time.Now(), func(string) {})
+	must(w.t, err)
+	return s
+}
+
+// compare plans the gang on the snapshot, and then lets the scheduler see it.
+func (w *world) compare(sum *tally, s *snapshot.Snapshot, g gang, show func(context.Context) error) error {
+	before := w.onNodes()
 	planned, err := w.plan(s, g)
 	if err != nil {
 		return w.disagree(s, g, err)
 	}
-	_, err = w.groups.SchedulingV1alpha1().PodGroups(w.namespace).Create(ctx, g.group, metav1.CreateOptions{})
-	must(w.t, err)
+	must(w.t, show(w.t.Context()))
 	was, later, err := w.await(s, g, before, planned)
 	if err != nil {
 		err = w.disagree(s, g, err)
@@ -134,6 +185,9 @@ func (w *world) look(ctx context.Context, g gang, before map[string]string) (ans
 		a.Why = verdict.Message
 	}
 	now := w.onNodes()
+	if a.Placed && g.lacks(now) {
+		return a, errUndecided // the verdict is that of before
+	}
 	for name := range before {
 		if now[name] == "" {
 			a.Evicted = append(a.Evicted, name)
@@ -208,7 +262,10 @@ func (sum *tally) count(g gang, was answer, later bool) {
 // take part in what comes next, and plans leave them out.
 func (w *world) tidy(g gang, was answer) {
 	if was.Placed {
-		w.gangs = append(w.gangs, g.group.Name)
+		if !slices.Contains(w.gangs, g.group.Name) {
+			w.gangs = append(w.gangs, g.group.Name)
+			w.members[g.group.Name] = g
+		}
 		var waiting []string
 		for _, pod := range g.pods {
 			if was.Nodes[pod.Name] == "" {
@@ -220,6 +277,7 @@ func (w *world) tidy(g gang, was answer) {
 		}
 	} else {
 		w.removeGang(g.group.Name)
+		w.gangs = slices.DeleteFunc(w.gangs, func(name string) bool { return name == g.group.Name })
 	}
 	gone := map[string]bool{}
 	for _, name := range was.Evicted {

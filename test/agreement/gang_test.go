@@ -106,6 +106,17 @@ func (g *gang) add(role string, rank int, gpus int64, shape func(*corev1.Pod)) {
 	g.pods = append(g.pods, pod)
 }
 
+// lacks tells whether fewer of its pods have nodes than it needs.
+func (g *gang) lacks(on map[string]string) bool {
+	n := 0
+	for _, pod := range g.pods {
+		if on[pod.Name] != "" {
+			n++
+		}
+	}
+	return n < int(g.group.Spec.MinMember)
+}
+
 func (g *gang) String() string {
 	last := g.pods[len(g.pods)-1]
 	var wishes []string
