@@ -25,16 +25,22 @@ type LinkShortage struct {
 }
 
 // linksLacking looks for such hosts in the domain, in what the packing just done
-// has left; nil if there are none. O(hosts of the domain).
-func (pl *plan) linksLacking(role, t, k int) *LinkShortage {
+// has left; nil if there are none. With ask it asks of some whether they are eligible,
+// which nobody has where no pod fits in any case. O(hosts of the domain).
+func (pl *plan) linksLacking(role, t, k int, ask bool) *LinkShortage {
 	s := pl.shapes[role]
 	if s.link == 0 {
 		return nil
 	}
-	found := LinkShortage{Size: int(s.request[s.gpu]), Link: s.link}
+	questions, found := 0, LinkShortage{Size: int(s.request[s.gpu]), Link: s.link}
 	for h := range pl.hostsOf(t, []int{k}).all() {
 		if !pl.isOfKind(h, pl.kinds[role]) || pl.marks.asked[role][h] == ineligible || !pl.lacksLinks(role, h, pl.room.free(h)) {
 			continue
+		}
+		if ask && questions < maxLookedInto && pl.marks.asked[role][h] == unasked {
+			if questions++; !pl.mayUse(role, h) {
+				continue
+			}
 		}
 		g := pl.gpusOn(h)
 		switch known := g.known(pl.freeOn(h)) && g.Resource == s.gpu; {

@@ -117,6 +117,9 @@ func (pl *plan) rejection(level, k int, minimum []int64, ask bool) Rejection {
 			if ask && s.Unusable > 0 {
 				s.Unusable = pl.unusable(s, t, k)
 			}
+			if ask && s.Links != nil {
+				s.Links = pl.linksLacking(r, t, k, true)
+			}
 			rj.Shortages = append(rj.Shortages, s)
 		}
 	}
@@ -127,7 +130,7 @@ func (pl *plan) rejection(level, k int, minimum []int64, ask bool) Rejection {
 // what the packing just done has left. If hosts that are not eligible would be
 // enough, none is: that is told apart, by the exclusions.
 func (pl *plan) shortage(role int, pods int64, t, k int) Shortage {
-	s := Shortage{Role: role, Pods: int(pods), Links: pl.linksLacking(role, t, k)}
+	s := Shortage{Role: role, Pods: int(pods), Links: pl.linksLacking(role, t, k, false)}
 	scarcest := pods
 	for d, request := range pl.p.Roles[role].Request {
 		if request <= 0 {
