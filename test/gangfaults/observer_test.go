@@ -21,6 +21,7 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
+	"github.com/tutti-project/tutti/pkg/clusterview"
 )
 
 // observer sees every change of every pod of a namespace, in the order in which
@@ -36,11 +37,13 @@ type observer struct {
 	// each; starts are the times at which pods of gangs were bound.
 	evicted map[string][]eviction
 	starts  map[string][]time.Time
-	// deletions of pods that nobody evicted.
+	// deletions of pods that no scheduler evicted.
 	unexplained []string
 	// leavers are names of which a pod was evicted. KWOK, unlike a kubelet, deletes
 	// by name alone; when it is late that hits the pod that has come instead.
 	leavers map[string]bool
+	// released counts pods of gangs that gave up their nodes by themselves.
+	released int
 }
 
 type eviction struct {
@@ -107,6 +110,12 @@ func (o *observer) see(pod *corev1.Pod, deleted bool) {
 			o.evicted[gang] = append(o.evicted[gang], eviction{pod.Name, now})
 			o.leavers[pod.Name] = true
 		}
+		if clusterview.IsPreempted(pod) {
+			o.leavers[pod.Name] = true // with its gang, which was bound in part and lost the room of the rest
+			if gang == "" {
+				o.released++
+			}
+		}
 		if !o.leavers[pod.Name] {
 			o.unexplained = append(o.unexplained, pod.Name)
 		}
@@ -158,7 +167,7 @@ func (o *observer) told() []string {
 func (o *observer) evictions() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	n := 0
+	n := o.released
 	for _, victims := range o.evicted {
 		n += len(victims)
 	}

@@ -145,6 +145,9 @@ func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	if r.state == roundAborted {
 		return fwk.NewStatus(fwk.Unschedulable, "another pod of the gang could not be made ready to bind")
 	}
+	if p.remains.goes(r.key) {
+		return fwk.NewStatus(fwk.Unschedulable, beingEvicted)
+	}
 	p.promises.make(node, pod, r.links[pinned.role])
 	return nil
 }
@@ -172,6 +175,7 @@ func (r *round) ready(pod *v1.Pod) {
 	}
 	r.plugin.meter.placed(r.count.all, waited)
 	if r.start != nil {
+		r.plugin.gate.begins(r.key)
 		r.plugin.meter.begins(*r.start)
 	}
 	r.plugin.report.placed(r.group, r.count, r.domain)

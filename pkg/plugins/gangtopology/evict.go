@@ -4,10 +4,13 @@
 package gangtopology
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,6 +18,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
@@ -22,6 +26,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/util"
 
 	"github.com/tutti-project/tutti/pkg/clusterview"
@@ -50,15 +55,34 @@ const (
 // whoever finds that finishes it (remains.go), also when this process has died.
 // Beyond these marks no decision is remembered: the next cycle of the preemptor
 // finds those who leave and decides about the rest again.
+//
+// A gang may get nodes for more of its pods between the choice of victims and their
+// end: bindings were under way, or planned beside it. So from its order on nothing of it
+// is bound (goes), and those that have a node by then, or are about to, are victims too.
 type evictor struct {
 	client kubernetes.Interface
 	pods   corev1listers.PodLister
+	groups fwk.PodGroupManager
 	events record.EventRecorder
 
 	mu     sync.Mutex
 	orders map[types.UID]*order // by preemptor
 	// failures are how many orders in a row could not be carried out.
 	failures map[types.UID]int
+	// going are the gangs that are being evicted whole: nothing of them may be bound. It
+	// ends when nothing of them is left (remains.go).
+	going map[types.NamespacedName]*departure
+}
+
+// departure is what becomes of one gang that goes.
+type departure struct {
+	orders int  // that are being carried out
+	begun  bool // the first of its pods is about to go, or has gone
+}
+
+func newEvictor(client kubernetes.Interface, pods corev1listers.PodLister, groups fwk.PodGroupManager, events record.EventRecorder) *evictor {
+	return &evictor{client: client, pods: pods, groups: groups, events: events,
+		orders: map[types.UID]*order{}, failures: map[types.UID]int{}, going: map[types.NamespacedName]*departure{}}
 }
 
 // order is what is evicted for one preemptor.
@@ -68,9 +92,12 @@ type order struct {
 	priority  int32
 	pods      []*v1.Pod
 	units     []clusterview.Unit
-	victims   []*v1.Pod
-	wake      func()
-	until     time.Time
+	// whole are the gangs that go whole, each pod that has a node; those of the units
+	// if nothing else is said.
+	whole   []types.NamespacedName
+	victims []*v1.Pod
+	wake    func()
+	until   time.Time
 	// nodes are those of the room that is kept for the pods.
 	nodes map[types.UID]string
 	// why is said on the victims, and their event's reason is what.
@@ -106,6 +133,11 @@ func (e *evictor) evict(o order) {
 	if o.why == "" {
 		o.why, o.what = fmt.Sprintf("evicted for %s of priority %d", o.preemptor, o.priority), preempted
 	}
+	for _, unit := range o.units {
+		if unit.Gang.Name != "" && !unit.Spare {
+			o.whole = append(o.whole, unit.Gang)
+		}
+	}
 	o.left = map[types.UID]bool{}
 	more := false
 	e.mu.Lock()
@@ -124,6 +156,12 @@ func (e *evictor) evict(o order) {
 		}
 	}
 	e.orders[o.uid] = &o
+	for _, key := range o.whole {
+		if e.going[key] == nil {
+			e.going[key] = &departure{}
+		}
+		e.going[key].orders++
+	}
 	e.mu.Unlock()
 	count(o)
 	go e.carryOut(&o)
@@ -133,6 +171,7 @@ func (e *evictor) evict(o order) {
 // under way until it is time to decide anew.
 func (e *evictor) carryOut(o *order) {
 	logger := klog.Background().WithValues("preemptor", o.preemptor)
+	defer e.ended(o)
 	err := e.request(o, logger)
 	if err == nil {
 		e.forget(o.uid)
@@ -160,15 +199,132 @@ func (e *evictor) request(o *order, logger klog.Logger) error {
 		return errNotWanted
 	}
 	e.awaitRoom(ctx, o)
+	e.complete(o)
 	logger.V(2).Info("Evicting pods", "victims", klog.KObjSlice(o.victims))
-	if err := e.each(o, func(pod *v1.Pod) error { return e.mark(ctx, o, pod, v1.ConditionTrue) }); err != nil {
-		return err
+	for marked := 0; marked < len(o.victims); e.complete(o) {
+		unmarked := o.victims[marked:]
+		marked = len(o.victims)
+		if err := e.each(unmarked, func(pod *v1.Pod) error { return e.mark(ctx, o, pod, v1.ConditionTrue) }); err != nil {
+			return err
+		}
 	}
 	if !e.wanted(o) {
-		_ = e.each(o, func(pod *v1.Pod) error { return e.mark(ctx, o, pod, v1.ConditionFalse) }) // else the mark goes stale
+		_ = e.each(o.victims, func(pod *v1.Pod) error { return e.mark(ctx, o, pod, v1.ConditionFalse) }) // else the mark goes stale
 		return errNotWanted
 	}
-	return e.each(o, func(pod *v1.Pod) error { return e.remove(ctx, o, pod) })
+	e.begin(o)
+	return e.each(o.victims, func(pod *v1.Pod) error { return e.remove(ctx, o, pod) })
+}
+
+// complete adds what has a node by now of the gangs that go whole, or is about to
+// be bound: nothing more of them can be, since they go.
+func (e *evictor) complete(o *order) {
+	for _, key := range o.whole {
+		late := clusterview.Unit{Gang: key}
+		for _, pod := range e.members(key) {
+			if !slices.ContainsFunc(o.victims, func(victim *v1.Pod) bool { return victim.UID == pod.UID }) {
+				late.Pods = append(late.Pods, pod)
+			}
+		}
+		if len(late.Pods) == 0 {
+			continue
+		}
+		e.mu.Lock()
+		for _, pod := range late.Pods {
+			o.left[pod.UID] = true
+		}
+		e.mu.Unlock()
+		o.victims = append(o.victims, late.Pods...)
+		count(order{preemptor: o.preemptor, units: []clusterview.Unit{late}})
+	}
+}
+
+// members are the pods of the gang that have nodes, or are about to be bound, and
+// that are not being deleted. O(pods).
+func (e *evictor) members(key types.NamespacedName) []*v1.Pod {
+	var members []*v1.Pod
+	known := map[types.UID]bool{}
+	pods, err := e.pods.List(labels.Everything()) // by namespace there is no index
+	if err != nil {
+		pods = nil // a cache does not fail
+	}
+	for _, pod := range pods {
+		if of, ok := clusterview.GangOf(pod); ok && of == key && pod.Spec.NodeName != "" {
+			known[pod.UID] = true
+			if pod.DeletionTimestamp == nil {
+				members = append(members, pod)
+			}
+		}
+	}
+	if state, err := e.groups.PodGroupStates().Get(key.Namespace, key.Name); err == nil {
+		for _, pod := range live(state.ScheduledPods()) {
+			if !known[pod.UID] {
+				members = append(members, pod)
+			}
+		}
+	}
+	slices.SortFunc(members, func(a, b *v1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	return members
+}
+
+// goes tells whether the gang is being evicted whole. Whoever is about to bind a pod
+// asks after it has been assumed, and members looks for assumed pods after
+// the gang goes: one of them sees the other.
+func (e *evictor) goes(key types.NamespacedName) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.going[key] != nil
+}
+
+// asks tells whether an order for the whole gang is being carried out.
+func (e *evictor) asks(key types.NamespacedName) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.going[key] != nil && e.going[key].orders > 0
+}
+
+// begin is called before the first victim goes.
+func (e *evictor) begin(o *order) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, key := range o.whole {
+		e.going[key].begun = true
+	}
+}
+
+// ended is called when an order has been carried out, as far as can be.
+func (e *evictor) ended(o *order) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, key := range o.whole {
+		e.going[key].orders--
+	}
+}
+
+// leave says that the gang goes, and tells whether something of it has gone.
+func (e *evictor) leave(key types.NamespacedName) (begun bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.going[key] == nil {
+		e.going[key] = &departure{}
+	}
+	return e.going[key].begun
+}
+
+// stay says that the gang may be bound again, unless an order has come for it.
+func (e *evictor) stay(key types.NamespacedName) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if d := e.going[key]; d != nil && d.orders == 0 {
+		delete(e.going, key)
+	}
+}
+
+// leaving are the gangs that go.
+func (e *evictor) leaving() []types.NamespacedName {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Collect(maps.Keys(e.going))
 }
 
 // awaitRoom returns when the preemptor's pods say which room is kept for them; the
@@ -191,10 +347,10 @@ func (e *evictor) awaitRoom(ctx context.Context, o *order) {
 
 // each does something with every victim, some at a time, also after an error: what
 // has been begun is to be finished as far as can be.
-func (e *evictor) each(o *order, do func(*v1.Pod) error) error {
+func (e *evictor) each(victims []*v1.Pod, do func(*v1.Pod) error) error {
 	var group errgroup.Group
 	group.SetLimit(evictionsInFlight)
-	for _, pod := range o.victims {
+	for _, pod := range victims {
 		group.Go(func() error {
 			err := retry.OnError(retry.DefaultBackoff, util.Retriable, func() error { return do(pod) })
 			switch {

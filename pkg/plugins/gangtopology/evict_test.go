@@ -31,6 +31,7 @@ import (
 // refuses those that refuse says.
 type evictScene struct {
 	*evictor
+	handle *fakeHandle
 	known  cache.Indexer
 	mu     sync.Mutex
 	asked  []string // "patch p1", "delete p1"
@@ -67,8 +68,8 @@ func newEvictScene(t *testing.T, pods ...*v1.Pod) *evictScene {
 		}
 		return false, nil, nil
 	})
-	s.evictor = &evictor{client: client, pods: corev1listers.NewPodLister(s.known), events: &fakeRecorder{handle: newFakeHandle(1)},
-		orders: map[types.UID]*order{}, failures: map[types.UID]int{}}
+	s.handle = newFakeHandle(1)
+	s.evictor = newEvictor(client, corev1listers.NewPodLister(s.known), s.handle.PodGroupManager(), &fakeRecorder{handle: s.handle})
 	return s
 }
 
@@ -178,6 +179,98 @@ func TestMarksAreTakenBackWhenThePreemptorGoes(t *testing.T) {
 			t.Errorf("pod %s is marked still (%v)", pod.Name, err)
 		}
 	}
+}
+
+// TestGangThatGrowsAmidItsEvictionGoesWhole: whenever it gets a node for one more of its
+// pods after the victims were chosen, that one is marked before the first goes.
+func TestGangThatGrowsAmidItsEvictionGoesWhole(t *testing.T) {
+	const chosen = 3
+	late := func() *v1.Pod {
+		pod := podNamed("late")
+		pod.Spec.NodeName = "n"
+		return pod
+	}
+	cases := map[string]struct {
+		before func(t *testing.T, s *evictScene)
+		at     map[string]func(t *testing.T, s *evictScene) // before the answer to that request
+		spare  bool
+		stays  bool
+	}{
+		"before it is marked": {before: func(t *testing.T, s *evictScene) { s.set(t, late()) }},
+		"it is about to be bound": {before: func(_ *testing.T, s *evictScene) {
+			s.handle.scheduled = append(s.handle.scheduled, podNamed("late"))
+		}},
+		"while the first is marked": {at: map[string]func(*testing.T, *evictScene){
+			"patch victim-0": func(t *testing.T, s *evictScene) { s.set(t, late()) },
+		}},
+		"while the last is marked": {at: map[string]func(*testing.T, *evictScene){
+			"patch victim-2": func(t *testing.T, s *evictScene) { s.set(t, late()) },
+		}},
+		"it is being deleted": {before: func(t *testing.T, s *evictScene) {
+			pod := late()
+			pod.DeletionTimestamp = &metav1.Time{Time: epochZero}
+			s.set(t, pod)
+			s.handle.scheduled = append(s.handle.scheduled, podNamed("late"))
+		}, stays: true},
+		"the gang can spare the victims": {before: func(t *testing.T, s *evictScene) { s.set(t, late()) }, spare: true, stays: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			preemptor, victims := podNamed("preemptor"), boundPods(chosen)
+			s := newEvictScene(t, append(slices.Clone(victims), preemptor)...)
+			if err := s.client.(*fake.Clientset).Tracker().Add(podNamed("late")); err != nil {
+				t.Fatal(err)
+			}
+			s.refuse = func(request string) error {
+				if do := tc.at[request]; do != nil {
+					do(t, s)
+				}
+				return nil
+			}
+			if tc.before != nil {
+				tc.before(t, s)
+			}
+			o := orderFor(preemptor, victims)
+			o.units = []clusterview.Unit{{Gang: theGang, Spare: tc.spare, Pods: victims}}
+			s.evict(*o)
+			for range 1000 {
+				if s.ordered(o.uid) == nil || s.over(o.uid) {
+					break
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+			if goes := s.goes(theGang); goes == tc.spare {
+				t.Errorf("the gang goes: %t, want %t", goes, !tc.spare)
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			mark, end := slices.Index(s.asked, "patch late"), slices.Index(s.asked, "delete late")
+			first := slices.IndexFunc(s.asked, func(r string) bool { return strings.HasPrefix(r, "delete") })
+			if tc.stays {
+				if mark >= 0 || end >= 0 {
+					t.Errorf("the late one went: %v", s.asked)
+				}
+				return
+			}
+			if mark < 0 || end < 0 || mark > first {
+				t.Errorf("the late one is marked at %d and goes at %d, the first goes at %d: %v", mark, end, first, s.asked)
+			}
+		})
+	}
+}
+
+// over tells whether all victims of the order were asked to go.
+func (s *evictScene) over(uid types.UID) bool {
+	o := s.ordered(uid)
+	if o == nil {
+		return true
+	}
+	s.evictor.mu.Lock()
+	left := len(o.left)
+	s.evictor.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.count("delete") == left
 }
 
 // TestNobodyGoesBeforeTheRoomIsPromised in the API, where a successor finds it.

@@ -43,6 +43,9 @@ const (
 	// tornPatience bounds how long new gangs wait for a torn one, from when it
 	// was torn.
 	tornPatience = 15 * time.Second
+	// startsFor is how long a gang that was bound in part has done nothing yet that is
+	// worth more than to start it whole.
+	startsFor = time.Minute
 	// lostEvent bounds how long a gang waits that fits by a change that the
 	// gate was not told of, and lostEventEach what many refused gangs may cost:
 	// that long for each of them.
@@ -70,6 +73,8 @@ type gate struct {
 	clock   clock.Clock
 	queue   workqueue.TypedDelayingInterface[types.NamespacedName]
 	report  *reporter
+	// goes tells whether a gang is being evicted; nil for none.
+	goes func(types.NamespacedName) bool
 
 	mu sync.Mutex
 	// epochs count changes, by what they may help.
@@ -110,6 +115,8 @@ type gated struct {
 	// placed is when the gang was last placed: its bindings may still fail.
 	placed   time.Time
 	failures failures
+	// lost: a member has gone since the gang began, and not by an eviction.
+	lost bool
 }
 
 func newGate(handle fwk.Handle, profile string, report *reporter) *gate {
@@ -244,6 +251,21 @@ func (g *gate) failed(key types.NamespacedName) {
 	}
 }
 
+// begins is called when the first pods of the gang are bound.
+func (g *gate) begins(key types.NamespacedName) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.gang(key).lost = false
+}
+
+// lost tells whether a member of the gang is known to have gone since it began.
+func (g *gate) lost(key types.NamespacedName) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	gang, ok := g.gangs[key]
+	return ok && gang.lost
+}
+
 // wake looks at the gang soon: its pods or its group changed.
 func (g *gate) wake(key types.NamespacedName) {
 	g.mu.Lock()
@@ -253,10 +275,11 @@ func (g *gate) wake(key types.NamespacedName) {
 
 // wakeKnown is wake for a gang that has not been forgotten: the last pods of
 // one may go after its group.
-func (g *gate) wakeKnown(key types.NamespacedName) {
+func (g *gate) wakeKnown(key types.NamespacedName, lost bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if gang, ok := g.gangs[key]; ok {
+		gang.lost = gang.lost || lost
 		g.rouse(key, gang)
 	}
 }
@@ -342,6 +365,10 @@ func (g *gate) look(logger klog.Logger, key types.NamespacedName) {
 
 // open lets the gang in if it is complete. O(members).
 func (g *gate) open(logger klog.Logger, key types.NamespacedName) {
+	if g.goes != nil && g.goes(key) {
+		g.putOff(key)
+		return
+	}
 	found := g.complete(key)
 	if !found.complete {
 		if tell, news := g.rest(key, found); tell {
@@ -355,6 +382,15 @@ func (g *gate) open(logger klog.Logger, key types.NamespacedName) {
 	}
 	logger.V(4).Info("Activating gang", "podGroup", klog.KRef(key.Namespace, key.Name))
 	g.handle.Activate(logger, map[string]*v1.Pod{pod.Namespace + "/" + pod.Name: pod})
+}
+
+// putOff looks at the gang again when it may have gone.
+func (g *gate) putOff(key types.NamespacedName) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if gang, ok := g.gangs[key]; ok {
+		g.lookAfter(key, gang, remainsCheck)
+	}
 }
 
 // isDue tells whether it is time. The queue keeps the earliest of several

@@ -291,7 +291,7 @@ func TestGateSurvivesAGroupThatGoesWhileItLooks(t *testing.T) {
 	if pod := s.gate.admit(theGang, found{group: group}); pod != nil {
 		t.Errorf("admitted %s of a gang that is gone", pod.Name)
 	}
-	s.gate.wakeKnown(theGang)
+	s.gate.wakeKnown(theGang, false)
 	if len(s.gate.gangs) != 0 {
 		t.Error("a gang that is gone is remembered again")
 	}
@@ -357,4 +357,41 @@ func TestGateFindsAGangWholeWhenTheAnswerToABindingWasLost(t *testing.T) {
 	s.after(firstRetry)
 	s.wantVerdict("GangPlaced=True: placed 1 pod")
 	s.wantActivations(0)
+}
+
+// TestGateKeepsAGangOutThatIsBeingEvicted, until it has gone.
+func TestGateKeepsAGangOutThatIsBeingEvicted(t *testing.T) {
+	s := newGateScene(t, 2, 2)
+	goes := true
+	s.gate.goes = func(types.NamespacedName) bool { return goes }
+	s.arrive()
+	s.after(settle)
+	s.after(remainsCheck)
+	s.wantActivations(0)
+	goes = false
+	s.after(remainsCheck)
+	s.wantActivations(1)
+}
+
+// TestGateKnowsAGangThatHasLostMembers since it began, in whichever second.
+func TestGateKnowsAGangThatHasLostMembers(t *testing.T) {
+	bound, evicted := boundPods(1)[0], boundPods(1)[0]
+	evicted.Status.Conditions = []v1.PodCondition{{Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler}}
+	for name, tc := range map[string]struct {
+		gone *v1.Pod
+		want bool
+	}{"a member": {bound, true}, "one that was evicted": {evicted, false}, "one that had no node": {podNamed("waits"), false}} {
+		t.Run(name, func(t *testing.T) {
+			s := newGateScene(t, 2, 2)
+			s.arrive()
+			s.gate.podGone(tc.gone)
+			if got := s.gate.lost(theGang); got != tc.want {
+				t.Errorf("lost: %t, want %t", got, tc.want)
+			}
+			s.gate.begins(theGang)
+			if s.gate.lost(theGang) {
+				t.Error("lost, though it begins anew")
+			}
+		})
+	}
 }

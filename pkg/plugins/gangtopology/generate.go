@@ -26,6 +26,9 @@ import (
 // planKey is where the plan lies in the state of a pod-group cycle.
 const planKey fwk.StateKey = Name + "/plan"
 
+// beingEvicted is why a gang is not planned, and nothing of it bound.
+const beingEvicted = "the gang is being evicted: it is planned when all of it has gone"
+
 // noRoomForExtras is all that is said of them: the gang's verdict is about its
 // minimum.
 const noRoomForExtras = "no room for pods beyond the gang's minimum"
@@ -67,6 +70,11 @@ func (p *Plugin) GeneratePlacements(ctx context.Context, state fwk.PodGroupCycle
 		p.meter.attempted(outcomeReleased)
 		return nil, p.refuse(g, why)
 	}
+	if p.remains.goes(g.key) {
+		p.meter.attempted(outcomeReleased)
+		state.Write(refusalKey, &refusal{waits: true})
+		return nil, g.unschedulable(beingEvicted)
+	}
 	if torn, ok := p.torn(g); ok {
 		p.meter.attempted(outcomeTorn)
 		state.Write(refusalKey, &refusal{waits: true})
@@ -102,8 +110,10 @@ func (p *Plugin) GeneratePlacements(ctx context.Context, state fwk.PodGroupCycle
 // torn finds another gang of which a part runs: bindings failed, or this
 // process was restarted amid them, or members were lost. A gang that has not
 // begun waits for it, or it could take the room that the other one needs to be
-// whole again. Once the planner has refused it, or after tornPatience, nobody
-// waits for it any more, nor for what a preemption has left of one. O(gangs).
+// whole again. That holds for a gang of higher priority too as long as the other one
+// is starting: it is whole in a moment, and can then be evicted whole, for better
+// reason. Once the planner has refused it, or after tornPatience, nobody waits
+// for it any more, nor for what a preemption has left of one. O(gangs).
 func (p *Plugin) torn(g gathered) (types.NamespacedName, bool) {
 	if g.running > 0 {
 		return types.NamespacedName{}, false
@@ -111,7 +121,7 @@ func (p *Plugin) torn(g gathered) (types.NamespacedName, bool) {
 	snapshot := p.handle.SnapshotSharedLister()
 	for _, key := range p.gate.waiting(g.key) {
 		group, err := snapshot.PodGroups().Get(key.Namespace, key.Name)
-		if err != nil || priorityOf(group) < priorityOf(g.group) {
+		if err != nil || p.remains.goes(key) {
 			continue
 		}
 		state, err := snapshot.PodGroupStates().Get(key.Namespace, key.Name)
@@ -122,13 +132,39 @@ func (p *Plugin) torn(g gathered) (types.NamespacedName, bool) {
 			continue // not begun, or nothing of it waits: no need to look at its pods
 		}
 		on, quorum := live(state.ScheduledPods()), quorumOf(group)
-		running := len(on)
-		if 0 < running && running < quorum && running+len(state.UnscheduledPods()) >= quorum &&
-			p.gate.clock.Since(tornSince(on, state.UnscheduledPods(), p.gate.clock.Now())) < tornPatience && !p.remains.has(key) {
+		running, waiting, now := len(on), state.UnscheduledPods(), p.gate.clock.Now()
+		if 0 < running && running < quorum && running+len(waiting) >= quorum &&
+			(priorityOf(group) >= priorityOf(g.group) || starting(on, waiting, quorum, now) && !p.gate.lost(key)) &&
+			now.Sub(tornSince(on, waiting, now)) < tornPatience && !p.remains.has(key) {
 			return key, true
 		}
 	}
 	return types.NamespacedName{}, false
+}
+
+// starting tells whether a gang that runs in part has just begun, and has never been
+// whole: enough of those that wait were there when the first of those that run was
+// bound, and the last one was bound within startsFor. A member that was lost is made
+// anew after that, but the API tells seconds only; so the gate is asked as well
+// whether it has seen one go.
+func starting(running []*v1.Pod, waiting map[string]*v1.Pod, quorum int, now time.Time) bool {
+	first, last := now, time.Time{}
+	for _, pod := range running {
+		at := boundAt(pod, now)
+		if at.Before(first) {
+			first = at
+		}
+		if at.After(last) {
+			last = at
+		}
+	}
+	members := len(running)
+	for _, pod := range waiting {
+		if !pod.CreationTimestamp.After(first) {
+			members++
+		}
+	}
+	return members >= quorum && now.Sub(last) < startsFor
 }
 
 // tornSince is since when a gang runs in part, as its pods say: since the last one

@@ -23,7 +23,9 @@ import (
 // others beside those that it has, such as in the rack that it needs, if all of it
 // would fit somewhere as soon as those are gone. They are evicted as in a preemption
 // (evict.go), whoever made them makes them anew, and the gang is planned whole;
-// until then the room that was found is held. It says what is to be told of that
+// until then the room that was found is held. A gang that has just begun, and has never
+// been whole, is let go at once, wherever it fits: bindings failed, or the scheduler died amid
+// them, and somebody took the room of the rest. It says what is to be told of that
 // beside the refusal, for which a gang that runs in part gives cause.
 func (p *Plugin) move(ctx context.Context, g gathered, waiting []*v1.Pod) string {
 	if g.running == 0 || g.wanted == 0 {
@@ -32,25 +34,31 @@ func (p *Plugin) move(ctx context.Context, g gathered, waiting []*v1.Pod) string
 	remains := fmt.Sprintf("; %d of the gang's pods run, fewer than its minimum of %d, and go on", g.running, quorumOf(g.group))
 	uid := types.UID("move of " + g.key.String())
 	why := fmt.Sprintf("gang %s has run in part for %s, without room for the rest beside it: it gives up its nodes and is placed anew, whole", g.key, g.patience)
+	starts := starting(g.on, g.lacking(), quorumOf(g.group), p.gate.clock.Now()) && !p.gate.lost(g.key)
+	if starts {
+		why = fmt.Sprintf("gang %s was bound in part, and there is no room for the rest any more: it gives up its nodes and is placed anew, whole", g.key)
+	}
 	switch {
 	case p.evictor.busy(uid):
 		return "; " + why
-	case g.patience == 0:
+	case g.patience == 0 && !starts:
 		return remains + "; " + tutti.MoveAfterAnnotation + " is 0, so it does not move to where it would fit whole"
 	case slices.ContainsFunc(g.on, func(pod *v1.Pod) bool { return metav1.GetControllerOfNoCopy(pod) == nil }):
 		return remains + "; nobody would make them anew elsewhere: delete all pods of the gang and create them again to have it placed where it fits whole"
 	}
 	remains += fmt.Sprintf("; after %s, %s, the gang is placed anew where it fits whole", g.patience, tutti.MoveAfterAnnotation)
-	if p.inPart(g) < g.patience {
+	if !starts && p.inPart(g) < g.patience {
 		return remains
 	}
 	pins, where := p.elsewhere(ctx, g, waiting)
-	if pins == nil {
+	switch {
+	case pins != nil:
+		why += " in " + where
+		p.rooms.reserve(pins)
+	case !starts:
 		return remains
 	}
 	klog.FromContext(ctx).Info("Evicting what is left of a gang, to place it anew elsewhere", "podGroup", klog.KRef(g.key.Namespace, g.key.Name), "pods", len(g.on), "where", where)
-	why += " in " + where
-	p.rooms.reserve(pins)
 	p.evictor.evict(order{
 		preemptor: "release of gang " + g.key.String(), uid: uid, priority: priorityOf(g.group), victims: g.on,
 		units: []clusterview.Unit{{Gang: g.key, Pods: g.on}}, wake: func() {}, why: why, what: "Released",
@@ -60,14 +68,19 @@ func (p *Plugin) move(ctx context.Context, g gathered, waiting []*v1.Pod) string
 
 // inPart is for how long a part of the gang has run, as its pods say.
 func (p *Plugin) inPart(g gathered) time.Duration {
+	now := p.gate.clock.Now()
+	return now.Sub(tornSince(g.on, g.lacking(), now))
+}
+
+// lacking are the gang's pods that wait, by name.
+func (g gathered) lacking() map[string]*v1.Pod {
 	waiting := map[string]*v1.Pod{}
 	for _, role := range g.roles {
 		for _, pod := range role.Pods {
 			waiting[pod.Name] = pod
 		}
 	}
-	now := p.gate.clock.Now()
-	return now.Sub(tornSince(g.on, waiting, now))
+	return waiting
 }
 
 // untilMove is how long the gang has to wait before it may move; zero if it may, or never does.

@@ -23,7 +23,6 @@ import (
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	policylisters "k8s.io/client-go/listers/policy/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
@@ -110,7 +109,7 @@ func Factory(verdict Verdict, events record.EventRecorder, topologies cache.Shar
 			report:  report,
 			meter:   meter,
 			guard:   guard,
-			evictor: &evictor{client: handle.ClientSet(), pods: handle.SharedInformerFactory().Core().V1().Pods().Lister(), events: events, orders: map[types.UID]*order{}, failures: map[types.UID]int{}},
+			evictor: newEvictor(handle.ClientSet(), handle.SharedInformerFactory().Core().V1().Pods().Lister(), handle.PodGroupManager(), events),
 			budgets: handle.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister(),
 			volumes: &clusterview.Volumes{
 				Claims:  handle.SharedInformerFactory().Core().V1().PersistentVolumeClaims().Lister(),
@@ -118,7 +117,8 @@ func Factory(verdict Verdict, events record.EventRecorder, topologies cache.Shar
 			},
 		}
 		p.rooms = newRooms(whole, p.gate.clock)
-		p.remains = newRemains(p.evictor, handle, p.gate.clock)
+		p.remains = newRemains(p.evictor, handle, p.gate.clock, p.gate.hurry)
+		p.gate.goes = p.remains.goes
 		p.linked = &linked{gate: p.gate}
 		p.promises = newPromises(events, p.gate.clock)
 		if topologies != nil {

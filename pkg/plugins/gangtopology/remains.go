@@ -12,10 +12,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	corev1listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -41,21 +39,17 @@ const (
 // preemptor's next decision.
 type remains struct {
 	evictor *evictor
-	pods    corev1listers.PodLister
 	groups  fwk.PodGroupManager
 	clock   clock.PassiveClock
+	// again is called when a gang that went may be planned.
+	again func(types.NamespacedName)
 
 	mu     sync.Mutex
 	marked map[types.UID]*v1.Pod // on nodes, and not being deleted
-	// going are the gangs that are being evicted: nothing of them may be bound.
-	going map[types.NamespacedName]bool
 }
 
-func newRemains(evictor *evictor, handle fwk.Handle, clock clock.PassiveClock) *remains {
-	return &remains{
-		evictor: evictor, pods: evictor.pods, groups: handle.PodGroupManager(), clock: clock,
-		marked: map[types.UID]*v1.Pod{}, going: map[types.NamespacedName]bool{},
-	}
+func newRemains(evictor *evictor, handle fwk.Handle, clock clock.PassiveClock, again func(types.NamespacedName)) *remains {
+	return &remains{evictor: evictor, groups: handle.PodGroupManager(), clock: clock, again: again, marked: map[types.UID]*v1.Pod{}}
 }
 
 func (r *remains) watch(pods cache.SharedIndexInformer) error {
@@ -86,16 +80,9 @@ func (r *remains) forget(pod *v1.Pod) {
 	delete(r.marked, pod.UID)
 }
 
-// goes tells whether the gang is being evicted. Whoever is about to bind a gang
-// asks after its pods have been assumed, and finish looks for assumed pods after
-// it has said that the gang goes: one of them sees the other.
+// goes tells whether the gang is being evicted whole.
 func (r *remains) goes(key types.NamespacedName) bool {
-	if r == nil {
-		return false
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.going[key]
+	return r != nil && r.evictor.goes(key)
 }
 
 // has tells whether pods of the gang are marked.
@@ -130,15 +117,16 @@ func (r *remains) run(ctx context.Context) {
 // gangs are those with marked pods, and one of these; the ones that are being
 // evicted come again until they have gone.
 func (r *remains) gangs() map[types.NamespacedName]*v1.Pod {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	gangs := map[types.NamespacedName]*v1.Pod{}
-	for key := range r.going {
+	for _, key := range r.evictor.leaving() {
 		gangs[key] = nil
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, pod := range r.marked {
-		if key, ok := clusterview.GangOf(pod); ok && (r.going[key] || r.fresh(pod)) {
-			if known := gangs[key]; known == nil || pod.UID < known.UID {
+		key, ok := clusterview.GangOf(pod)
+		if known, goes := gangs[key]; ok && (goes || r.fresh(pod)) {
+			if known == nil || pod.UID < known.UID {
 				gangs[key] = pod
 			}
 		}
@@ -146,63 +134,53 @@ func (r *remains) gangs() map[types.NamespacedName]*v1.Pod {
 	return gangs
 }
 
-// finish evicts what is left of the gang, if something is missing.
+// finish evicts what is left of the gang, if something is missing: victims that stay
+// are marked, and whoever was bound beside them too late, with an order of this process,
+// is not. The gang goes until its last pod is being deleted, as the informer has it:
+// what was bound before that is known by then.
 func (r *remains) finish(ctx context.Context, key types.NamespacedName, marked *v1.Pod) {
-	if marked != nil && r.evictor.has(marked.UID) {
+	if r.evictor.asks(key) || marked != nil && r.evictor.has(marked.UID) {
 		return
 	}
-	r.setGoing(key, true)
-	victims, torn := r.left(key)
-	if !torn || marked == nil {
-		r.setGoing(key, false)
+	begun := r.evictor.leave(key)
+	victims := r.evictor.members(key)
+	if begun && slices.ContainsFunc(victims, func(pod *v1.Pod) bool { return r.evictor.has(pod.UID) }) {
+		return // the informer lags
+	}
+	if !r.torn(key, victims, begun) {
+		r.evictor.stay(key)
+		if begun {
+			r.again(key)
+		}
 		return
 	}
 	why := ""
-	if _, mark := podutil.GetPodCondition(&marked.Status, v1.DisruptionTarget); mark != nil {
-		why = mark.Message
+	if marked != nil {
+		if _, mark := podutil.GetPodCondition(&marked.Status, v1.DisruptionTarget); mark != nil {
+			why = mark.Message
+		}
 	}
 	klog.FromContext(ctx).Info("Evicting what a preemption has left of a gang", "podGroup", klog.KRef(key.Namespace, key.Name), "pods", len(victims), "preemption", why)
 	r.evictor.evict(order{
-		preemptor: "the rest of gang " + key.String(), uid: types.UID("rest of " + key.String()), victims: victims,
+		preemptor: "the rest of gang " + key.String(), uid: types.UID("rest of " + key.String()), whole: []types.NamespacedName{key}, victims: victims,
 		wake: func() {}, why: cmp.Or(why, "evicted with the rest of its gang"), what: preempted,
 	})
 }
 
-func (r *remains) setGoing(key types.NamespacedName, going bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if going {
-		r.going[key] = true
-	} else {
-		delete(r.going, key)
-	}
-}
-
-// left are the pods of the gang that have nodes, and whether they are too few.
-// Of a gang that has no PodGroup nobody knows how many it had: it is taken for torn
-// when all that is left of it is marked, for then its eviction had begun.
-func (r *remains) left(key types.NamespacedName) (victims []*v1.Pod, torn bool) {
-	pods, err := r.pods.Pods(key.Namespace).List(labels.Everything())
-	if err != nil {
-		return nil, false
-	}
+// torn tells whether these, the pods of the gang that have nodes, are too few, and
+// an eviction is why: some are marked, or it was this process's. Of a gang that has no
+// PodGroup nobody knows how many it had: it is taken for torn when all that is left
+// of it is marked, for then its eviction had begun.
+func (r *remains) torn(key types.NamespacedName, on []*v1.Pod, begun bool) bool {
 	marked := 0
-	for _, pod := range pods {
-		if of, ok := clusterview.GangOf(pod); ok && of == key && pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil {
-			victims = append(victims, pod)
-			if clusterview.IsPreempted(pod) {
-				marked++
-			}
+	for _, pod := range on {
+		if clusterview.IsPreempted(pod) {
+			marked++
 		}
 	}
-	slices.SortFunc(victims, func(a, b *v1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	group, err := r.groups.PodGroups().Get(key.Namespace, key.Name)
 	if err != nil {
-		return victims, marked == len(victims)
+		return len(on) > 0 && (begun || marked == len(on))
 	}
-	running := len(victims)
-	if state, err := r.groups.PodGroupStates().Get(key.Namespace, key.Name); err == nil {
-		running = len(live(state.ScheduledPods())) // those that are about to be bound as well
-	}
-	return victims, marked > 0 && running < quorumOf(group)
+	return len(on) > 0 && (begun || marked > 0) && len(on) < quorumOf(group)
 }

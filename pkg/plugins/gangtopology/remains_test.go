@@ -4,6 +4,7 @@
 package gangtopology
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ func TestWhatIsLeftOfAGangIsKnownByItsMarks(t *testing.T) {
 	cases := map[string]struct {
 		on, marked int           // pods on nodes, and how many of them are marked
 		about      int           // pods that are about to be bound besides
+		begun      bool          // this process has evicted others of the gang
 		age        time.Duration // of the marks
 		noGroup    bool
 		ordered    bool // the pods are victims of an order that is under way
@@ -30,6 +32,9 @@ func TestWhatIsLeftOfAGangIsKnownByItsMarks(t *testing.T) {
 		"more than the minimum is left":                {on: minimum + 1, marked: 1},
 		"members were lost, and none is marked":        {on: 2},
 		"the rest is about to be bound":                {on: 2, marked: 2, about: 2},
+		"one was bound too late to be marked":          {on: 1, begun: true, goes: true},
+		"whole gang":                                   {on: minimum, begun: true},
+		"nothing is left":                              {begun: true},
 		"the marks are stale":                          {on: 2, marked: 2, age: staleMark},
 		"it is being evicted":                          {on: 2, marked: 2, ordered: true},
 		"nobody knows its size, and all is marked":     {on: 2, marked: 2, noGroup: true, goes: true},
@@ -46,14 +51,18 @@ func TestWhatIsLeftOfAGangIsKnownByItsMarks(t *testing.T) {
 			}
 			s := newEvictScene(t, pods...)
 			handle.scheduled = append(handle.scheduled, pods...)
-			for range tc.about {
-				handle.scheduled = append(handle.scheduled, podNamed("about"))
+			for i := range tc.about {
+				handle.scheduled = append(handle.scheduled, podNamed(fmt.Sprint("about-", i)))
 			}
 			if tc.noGroup {
 				handle.group = nil
 			}
-			r := &remains{evictor: s.evictor, pods: s.pods, groups: handle.PodGroupManager(), clock: clock,
-				marked: map[types.UID]*v1.Pod{}, going: map[types.NamespacedName]bool{}}
+			s.evictor.groups = handle.PodGroupManager()
+			again := 0
+			r := newRemains(s.evictor, handle, clock, func(types.NamespacedName) { again++ })
+			if tc.begun {
+				s.evictor.going[theGang] = &departure{begun: true}
+			}
 			for _, pod := range pods {
 				r.see(pod)
 			}
@@ -70,8 +79,11 @@ func TestWhatIsLeftOfAGangIsKnownByItsMarks(t *testing.T) {
 			if (o != nil) != tc.goes {
 				t.Fatalf("it is ordered to go: %t, want %t", o != nil, tc.goes)
 			}
-			if o != nil && (len(o.victims) != tc.on || o.why != "why") {
-				t.Errorf("%d pods go because %q, want all %d", len(o.victims), o.why, tc.on)
+			if want := map[bool]string{true: "why", false: "evicted with the rest of its gang"}[tc.marked > 0]; o != nil && (len(o.victims) != tc.on || o.why != want) {
+				t.Errorf("%d pods go because %q, want all %d because %q", len(o.victims), o.why, tc.on, want)
+			}
+			if (again > 0) != (tc.begun && !tc.goes) {
+				t.Errorf("it is planned again %d times", again)
 			}
 		})
 	}
@@ -91,10 +103,20 @@ func TestGangThatGoesIsNotBound(t *testing.T) {
 	}{"it goes": {true, "p Unschedulable"}, "it stays": {false, "p Success"}} {
 		t.Run(name, func(t *testing.T) {
 			c := newCommit(t, 0, 1)
-			c.plugin.remains = &remains{going: map[types.NamespacedName]bool{theGang: tc.goes}}
+			s := newEvictScene(t)
+			c.plugin.remains = newRemains(s.evictor, c.handle, c.plugin.gate.clock, nil)
+			if tc.goes {
+				s.leave(theGang)
+			}
 			c.permit("p", 1)
 			if got := c.preBind("p"); got[0] != tc.want {
 				t.Errorf("got %q, want %q", got[0], tc.want)
+			}
+			// One that comes to a round whose minimum is being bound already.
+			s.leave(theGang)
+			c.permit("extra", 1)
+			if got := c.preBind("extra"); got[0] != "extra Unschedulable" {
+				t.Errorf("got %q of one more", got[0])
 			}
 		})
 	}

@@ -124,7 +124,7 @@ func (g *gate) podGone(pod *v1.Pod) {
 		g.changed()
 	}
 	if name, ok := clusterview.GroupOf(pod); ok {
-		g.wakeKnown(types.NamespacedName{Namespace: pod.Namespace, Name: name})
+		g.wakeKnown(types.NamespacedName{Namespace: pod.Namespace, Name: name}, pod.Spec.NodeName != "" && !clusterview.IsPreempted(pod))
 	}
 }
 
