@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,6 +70,13 @@ func (s *fakeSource) set(facts discovery.Facts, err error) {
 	s.facts, s.err = facts, err
 }
 
+// times is how often it was asked.
+func (s *fakeSource) times() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked
+}
+
 // Watch lets a test say that something has changed.
 func (s *fakeSource) Watch(ctx context.Context, changed func()) {
 	s.mu.Lock()
@@ -90,8 +98,9 @@ type world struct {
 	kube       *fake.Clientset
 	driver     *fakeSource
 	kubelet    *fakeSource
-	away       bool // the API server
-	refused    int  // requests meanwhile
+	away       atomic.Bool  // the API server
+	refused    atomic.Int64 // requests meanwhile
+	react      atomic.Pointer[clienttesting.ReactionFunc]
 	atEnd      func()
 }
 
@@ -127,10 +136,13 @@ func play(t *testing.T, script func(w *world)) {
 			driver:     &fakeSource{name: "driver", facts: discovery.Facts{Hardware: hardware(4)}},
 			kubelet:    &fakeSource{name: "kubelet", facts: discovery.Facts{Devices: given(4, 0)}},
 		}
-		refuse := func(clienttesting.Action) (bool, runtime.Object, error) {
-			if w.away {
-				w.refused++
+		refuse := func(action clienttesting.Action) (bool, runtime.Object, error) {
+			if w.away.Load() {
+				w.refused.Add(1)
 				return true, nil, errors.New("connection refused")
+			}
+			if react := w.react.Load(); react != nil && action.GetVerb() == "update" {
+				return (*react)(action)
 			}
 			return false, nil, nil
 		}
@@ -163,6 +175,9 @@ func (w *world) after(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
+
+// onUpdate has updates answered otherwise.
+func (w *world) onUpdate(react clienttesting.ReactionFunc) { w.react.Store(&react) }
 
 func (w *world) object() *v1alpha1.NodeTopology {
 	w.t.Helper()
@@ -273,18 +288,18 @@ func TestAReportIsASecondYoungerThanWhatItTells(t *testing.T) {
 func TestWhileTheAPIServerIsAwayTheAgentGoesOn(t *testing.T) {
 	play(t, func(w *world) {
 		w.after(time.Minute)
-		w.away = true
+		w.away.Store(true)
 		w.after(5 * time.Hour)
-		if w.refused > 5*120 {
-			t.Errorf("%d requests in five hours", w.refused)
+		if n := w.refused.Load(); n > 5*120 {
+			t.Errorf("%d requests in five hours", n)
 		}
-		asked := w.kubelet.asked
+		asked := w.kubelet.times()
 		w.kubelet.set(discovery.Facts{Devices: given(4, 3)}, nil)
 		w.after(time.Minute)
-		if w.kubelet.asked == asked {
+		if w.kubelet.times() == asked {
 			t.Error("the kubelet is not asked any more")
 		}
-		w.away = false
+		w.away.Store(false)
 		w.after(retryAtMost + 5*time.Second)
 		if status := w.object().Status; status.FreeCount != 1 || time.Since(status.HeartbeatTime.Time) > 2*time.Minute {
 			t.Errorf("not up to date: %+v", status)
@@ -294,9 +309,9 @@ func TestWhileTheAPIServerIsAwayTheAgentGoesOn(t *testing.T) {
 
 func TestTheAPIServerMayBeAwayAtFirst(t *testing.T) {
 	play(t, func(w *world) {
-		w.away = true
+		w.away.Store(true)
 		w.after(time.Hour)
-		w.away = false
+		w.away.Store(false)
 		w.after(retryAtMost + 5*time.Second)
 		if got := w.ready(); got != "True Seen" {
 			t.Error(got)
@@ -353,7 +368,9 @@ func TestAKubeletThatRestartsMakesNoNodeUnknown(t *testing.T) {
 
 func TestASourceThatHangsKeepsNothingElseFromBeingPublished(t *testing.T) {
 	play(t, func(w *world) {
+		w.driver.mu.Lock()
 		w.driver.hangs = true
+		w.driver.mu.Unlock()
 		w.after(2 * time.Minute)
 		if got := w.ready(); got != "False NoAnswer" {
 			t.Error(got)
@@ -370,7 +387,7 @@ func TestASourceThatHangsKeepsNothingElseFromBeingPublished(t *testing.T) {
 func TestNoRestartOfAKubeletIsSeen(t *testing.T) {
 	play(t, func(w *world) {
 		w.after(time.Minute)
-		w.topologies.PrependReactor("update", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		w.onUpdate(func(action clienttesting.Action) (bool, runtime.Object, error) {
 			conditions := action.(clienttesting.UpdateAction).GetObject().(*v1alpha1.NodeTopology).Status.Conditions
 			if len(conditions) == 1 && conditions[0].Status != metav1.ConditionTrue {
 				t.Errorf("the node was made unknown: %+v", conditions)
@@ -421,7 +438,7 @@ func TestWhatTheAPIServerRefusesIsSaid(t *testing.T) {
 	for _, part := range []string{"", "status"} {
 		play(t, func(w *world) {
 			w.after(time.Minute)
-			w.topologies.PrependReactor("update", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			w.onUpdate(func(action clienttesting.Action) (bool, runtime.Object, error) {
 				object := action.(clienttesting.UpdateAction).GetObject().(*v1alpha1.NodeTopology)
 				if action.GetSubresource() != part || part == "" && len(object.Spec.GPUs) < 5 || len(object.Status.Given) == 0 && part != "" {
 					return false, nil, nil
@@ -461,10 +478,10 @@ func TestWhatTheAPIServerRefusesIsSaid(t *testing.T) {
 // report, though one of its name may be; for readers it is not, when it came after the heartbeat.
 func TestAHeartbeatIsNotYoungerThanWhatItTells(t *testing.T) {
 	play(t, func(w *world) {
-		told := 0
-		w.topologies.PrependReactor("update", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		var told atomic.Int64
+		w.onUpdate(func(action clienttesting.Action) (bool, runtime.Object, error) {
 			if action.GetSubresource() == "status" {
-				told++
+				told.Add(1)
 				w.kubelet.mu.Lock()
 				defer w.kubelet.mu.Unlock()
 				beat := action.(clienttesting.UpdateAction).GetObject().(*v1alpha1.NodeTopology).Status.HeartbeatTime
@@ -475,8 +492,8 @@ func TestAHeartbeatIsNotYoungerThanWhatItTells(t *testing.T) {
 			return false, nil, nil
 		})
 		w.after(5 * time.Hour)
-		if told < 5*12 {
-			t.Errorf("%d heartbeats", told)
+		if n := told.Load(); n < 5*12 {
+			t.Errorf("%d heartbeats", n)
 		}
 	})
 }
@@ -498,7 +515,7 @@ func TestWhatOthersDeleteOrChangeComesBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		conflicts := 0
-		w.topologies.PrependReactor("update", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		w.onUpdate(func(clienttesting.Action) (bool, runtime.Object, error) {
 			if conflicts++; conflicts > 1 {
 				return false, nil, nil
 			}
