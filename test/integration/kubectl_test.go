@@ -147,6 +147,19 @@ func TestKubectlTuttiTellsFailureFromWaiting(t *testing.T) {
 	s.says([]string{where + "small is suspended; resumed now, it would start: placed 2 pods", "NODE", "small-worker-1"}, "plan", "-f", s.manifest(small))
 	s.says([]string{where + "large is suspended; resumed now, it would wait: "}, "plan", "-f", s.manifest(large))
 	s.says([]string{where + "invalid would fail: "}, "plan", "-f", s.manifest(invalid))
+
+	// As kubectl get prints several.
+	items := []string{}
+	for _, path := range []string{s.manifest(large), s.manifest(invalid)} {
+		data, err := os.ReadFile(path)
+		must(t, err)
+		item, err := yaml.YAMLToJSON(data)
+		must(t, err)
+		items = append(items, string(item))
+	}
+	list := filepath.Join(t.TempDir(), "list.json")
+	must(t, os.WriteFile(list, []byte(`{"apiVersion":"v1","kind":"List","items":[`+strings.Join(items, ",")+`]}`), 0o600))
+	s.says([]string{where + "large is suspended", where + "invalid would fail"}, "plan", "-f", list)
 }
 
 // TestKubectlTuttiIsSilentAboutWhatDoesNotMatter: where no configuration is deployed the built-in one is taken, and nodes carry its levels.
