@@ -45,6 +45,8 @@ func printOutcome(w io.Writer, o *whatif.Outcome, tree *topology.Tree) {
 	switch {
 	case o.Placed:
 		verdict = "would start"
+	case o.Soon:
+		verdict = "would start soon"
 	case o.Failed:
 		verdict = "would fail"
 	}

@@ -58,8 +58,11 @@ func newReplay(e *environment) *cobra.Command {
 						evicts = names(o.Evicted, ",")
 					}
 					would := "wait"
-					if o.Placed {
+					switch {
+					case o.Placed:
 						would = "start"
+					case o.Soon:
+						would = "start soon"
 					}
 					fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", o.Target.Gang, would, evicts, o.Message)
 				}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -129,6 +130,35 @@ func TestAnOldPlacementIsNoAnswer(t *testing.T) {
 			o := run(t, s, Target{Gang: in("x")}, Options{Quiet: time.Millisecond})
 			if o.Placed != c.placed || !strings.Contains(o.Message, c.want) {
 				t.Errorf("placed %v, %q, want %q in it", o.Placed, o.Message, c.want)
+			}
+		})
+	}
+}
+
+// TestPodsThatGo stay in a snapshot for ever, and the answer comes all the same.
+func TestPodsThatGo(t *testing.T) {
+	for name, c := range map[string]struct {
+		lines string
+		soon  bool
+		want  string
+	}{
+		"in the way":     {"node n1 r1 gpus=8\npod leaving on=n1 gpus=8\ngang x pods=1 gpus=8", true, "until pods that are being deleted there are gone"},
+		"not enough":     {"node n1 r1 gpus=8\npod leaving on=n1 gpus=8\ngang x pods=2 gpus=8", false, "room for 0 of 2"},
+		"beside victims": {"node n1 r1 gpus=8\nnode n2 r1 gpus=8\npod leaving on=n1 gpus=8\npod low on=n2 gpus=8 priority=-5\ngang x pods=2 gpus=8", true, "until pods that are being deleted there are gone"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := sketch.Cluster(t, c.lines)
+			for _, o := range s.Objects {
+				if o.GetName() == "leaving" {
+					o.SetDeletionTimestamp(&metav1.Time{Time: time.Now().Add(time.Minute)})
+				}
+			}
+			o := run(t, s, Target{Gang: in("x")}, Options{Preempt: true})
+			if evicts := len(o.Evicted) > 0; evicts != (name == "beside victims") {
+				t.Errorf("evicts %v", o.Evicted)
+			}
+			if o.Placed || o.Soon != c.soon || !strings.Contains(o.Message, c.want) {
+				t.Errorf("placed %v, soon %v, %q, want %q in it", o.Placed, o.Soon, o.Message, c.want)
 			}
 		})
 	}

@@ -65,6 +65,9 @@ type Options struct {
 const (
 	DefaultTimeout = time.Minute
 	DefaultQuiet   = 300 * time.Millisecond
+	// evicted is how long evictions may take that the scheduler has decided on, with
+	// nothing happening meanwhile.
+	evicted = time.Second
 )
 
 // Outcome is what would happen.
@@ -72,6 +75,8 @@ type Outcome struct {
 	Target Target
 	// Placed: the gang's minimum, or the pod, has its nodes.
 	Placed bool
+	// Soon: it gets them as soon as pods are gone that are being deleted. In a snapshot they stay.
+	Soon bool `json:",omitempty"`
 	// Failed: the job would fail before it has pods. Suspended: it would have none until it is
 	// resumed, and the rest is what would happen then, if that was asked.
 	Failed, Suspended bool `json:",omitempty"`
@@ -288,11 +293,20 @@ func (w *world) settle(ctx context.Context, options Options) (*Outcome, error) {
 			quiet.Stop()
 			return nil, undecided()
 		}
-		if outcome := w.outcome(); outcome.Reason != "" && outcome.Reason != tutti.PreemptingReason {
+		outcome := w.outcome()
+		var leaving <-chan time.Time
+		switch outcome.Reason {
+		case "":
+		case tutti.PreemptingReason:
+			leaving = time.After(evicted)
+		default:
 			return outcome, nil
 		}
 		select {
 		case <-grown:
+		case <-leaving: // those that it evicts are gone at once, so it waits for others
+			outcome.Soon = true
+			return outcome, nil
 		case refusal := <-w.refused: // the scheduler will have nothing to decide
 			return &Outcome{Target: w.target, Reason: refusedReason, Message: refusal.Error()}, nil
 		case <-ctx.Done():

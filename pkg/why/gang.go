@@ -212,15 +212,18 @@ func (f Facts) ask(answer *Answer, target whatif.Target) error {
 		if err != nil {
 			return err
 		}
-		if other.Placed {
+		switch {
+		case other.Placed:
 			answer.Help = append(answer.Help, fmt.Sprintf("%s it would start: %s", lessOf(wish), other.Message))
+		case other.Soon && !outcome.Soon:
+			answer.Help = append(answer.Help, fmt.Sprintf("%s it would start soon: %s", lessOf(wish), other.Message))
 		}
 	}
 	with, err := f.Run(f.Snapshot, target, true)
 	if err != nil {
 		return err
 	}
-	if with.Placed && len(with.Evicted) > 0 {
+	if (with.Placed || with.Soon) && len(with.Evicted) > 0 {
 		answer.Help = append(answer.Help, fmt.Sprintf("it may evict pods of lower priority, and would start then: %s; evicted: %s", with.Message, listed(with.Evicted)))
 	}
 	return nil
