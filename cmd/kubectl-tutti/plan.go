@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
@@ -123,27 +124,36 @@ func (e *environment) manifests(path string) ([]*unstructured.Unstructured, erro
 		if err := json.Unmarshal(raw, &o.Object); err != nil || o.Object == nil {
 			continue // an empty document
 		}
-		items := &unstructured.UnstructuredList{Items: []unstructured.Unstructured{*o}}
-		if o.IsList() {
-			if items, err = o.ToList(); err != nil {
-				return nil, fmt.Errorf("%s, document %d: %w", path, n, err)
-			}
+		found, err := placeable(o, namespace)
+		if err != nil {
+			return nil, fmt.Errorf("%s, document %d: %w", path, n, err)
 		}
-		for i := range items.Items {
-			o := &items.Items[i]
-			k, ok := snapshot.KindOf(o.GroupVersionKind())
-			if !ok {
-				continue
-			}
-			if o.GetName() == "" {
-				return nil, fmt.Errorf("%s, document %d: a %s without a name", path, n, o.GetKind())
-			}
-			if k.Namespaced && o.GetNamespace() == "" {
-				o.SetNamespace(namespace)
-			}
-			objects = append(objects, o)
-		}
+		objects = append(objects, found...)
 	}
+}
+
+// placeable are the object, or the items of a list, that placement depends on; those without a namespace get this one.
+func placeable(o *unstructured.Unstructured, namespace string) ([]*unstructured.Unstructured, error) {
+	if o.IsList() {
+		var all []*unstructured.Unstructured
+		err := o.EachListItem(func(item runtime.Object) error {
+			found, err := placeable(item.(*unstructured.Unstructured), namespace)
+			all = append(all, found...)
+			return err
+		})
+		return all, err
+	}
+	k, ok := snapshot.KindOf(o.GroupVersionKind())
+	if !ok {
+		return nil, nil
+	}
+	if o.GetName() == "" {
+		return nil, fmt.Errorf("a %s without a name", o.GetKind())
+	}
+	if k.Namespaced && o.GetNamespace() == "" {
+		o.SetNamespace(namespace)
+	}
+	return []*unstructured.Unstructured{o}, nil
 }
 
 // dryRun lets the API server judge and default what would be created. What
