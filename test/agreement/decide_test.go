@@ -69,20 +69,22 @@ const gate = "example.com/planned-first"
 
 // decideLost takes a member from a gang. Its replacement is planned beside those that run.
 func (w *world) decideLost(sum *tally, g gang) error {
-	lost := g.pods[w.random.IntN(len(g.pods))]
-	w.remove(lost.Name)
-	anew := lost.DeepCopy()
+	i := w.random.IntN(len(g.pods))
+	w.remove(g.pods[i].Name)
+	anew := g.pods[i].DeepCopy()
+	anew.Name = fmt.Sprintf("%s-again-%d", g.group.Name, w.state) // KWOK may delete once more what has the old name
+	g.pods[i] = anew
 	anew.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: gate}}
 	w.createPod(anew)
 	s := w.snapshot()
 	for _, o := range s.Of("Pod") {
-		if o.GetName() == lost.Name {
+		if o.GetName() == anew.Name {
 			unstructured.RemoveNestedField(o.Object, "spec", "schedulingGates")
 		}
 	}
 	sum.lost.Add(1)
 	return w.compare(sum, s, g, func(ctx context.Context) error {
-		_, err := w.plane.Client.CoreV1().Pods(w.namespace).Patch(ctx, lost.Name, types.MergePatchType, []byte(`{"spec":{"schedulingGates":null}}`), metav1.PatchOptions{})
+		_, err := w.plane.Client.CoreV1().Pods(w.namespace).Patch(ctx, anew.Name, types.MergePatchType, []byte(`{"spec":{"schedulingGates":null}}`), metav1.PatchOptions{})
 		return err
 	})
 }

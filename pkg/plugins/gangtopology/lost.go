@@ -30,20 +30,17 @@ const heldKey fwk.StateKey = Name + "/held"
 // This is the memory of one process: whoever leads next has seen the same pods go
 // if it stood by, and else holds nothing, as pods that have gone say nothing.
 type lost struct {
-	// members are gangs' pods on nodes, as events tell.
-	members map[string]*members           // by node
-	places  map[string]map[types.UID]room // by node and pod
+	// members are gangs' pods on nodes, as events tell, by node.
+	members map[string]map[types.UID]*v1.Pod
+	// compared are the generations of the snapshot's nodes, in its order, with which
+	// they were compared; changed are nodes of which other pods have been told since.
+	compared []int64
+	changed  map[string]bool
+	places   map[string]map[types.UID]room // by node and pod
 	// turned are single pods that found their node held, and when: the engine knows
 	// of no event that would bring them back. ended is when a place was last given up.
 	turned map[types.UID]turned
 	ended  time.Time
-}
-
-type members struct {
-	pods map[types.UID]*v1.Pod
-	// compared is the generation of the node with which they were compared; zero
-	// after a change of the pods.
-	compared int64
 }
 
 type turned struct {
@@ -52,7 +49,10 @@ type turned struct {
 }
 
 func newLost() lost {
-	return lost{members: map[string]*members{}, places: map[string]map[types.UID]room{}, turned: map[types.UID]turned{}}
+	return lost{
+		members: map[string]map[types.UID]*v1.Pod{}, changed: map[string]bool{},
+		places: map[string]map[types.UID]room{}, turned: map[types.UID]turned{},
+	}
 }
 
 // runs is called when a pod has a node, or changes there.
@@ -63,12 +63,11 @@ func (r *rooms) runs(pod *v1.Pod) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	on, known := r.lost.members[node]
-	if !known {
-		on = &members{pods: map[types.UID]*v1.Pod{}}
-		r.lost.members[node] = on
+	if r.lost.members[node] == nil {
+		r.lost.members[node] = map[types.UID]*v1.Pod{}
 	}
-	on.pods[pod.UID], on.compared = pod, 0
+	r.lost.members[node][pod.UID] = pod
+	r.lost.changed[node] = true
 }
 
 // lose is called when a pod is no more.
@@ -76,37 +75,62 @@ func (r *rooms) lose(pod *v1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	node := pod.Spec.NodeName
-	on, known := r.lost.members[node]
-	if !known || on.pods[pod.UID] == nil {
+	on := r.lost.members[node]
+	if on[pod.UID] == nil {
 		return
 	}
-	if delete(on.pods, pod.UID); len(on.pods) == 0 {
+	if delete(on, pod.UID); len(on) == 0 {
 		delete(r.lost.members, node)
 	}
 	r.hold(pod)
 }
 
 // notice finds out who has gone according to the snapshot: the engine may have heard
-// of it before this plugin has, and is giving the room away. O(nodes with gangs).
+// of it before this plugin has, and is giving the room away. It looks at the generation
+// of each node, and at no more where that is the same.
 func (r *rooms) notice(nodes fwk.NodeInfoLister) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for node, on := range r.lost.members {
-		info, err := nodes.Get(node)
-		if err != nil || info.GetGeneration() == on.compared {
-			continue
+	if len(r.lost.members) == 0 {
+		return
+	}
+	for node := range r.lost.changed {
+		if info, err := nodes.Get(node); err == nil {
+			r.compare(info)
 		}
-		on.compared = info.GetGeneration()
-		there := map[types.UID]bool{}
-		for _, pod := range info.GetPods() {
-			there[pod.GetPod().UID] = true
+	}
+	clear(r.lost.changed)
+	list, err := nodes.List()
+	if err != nil {
+		return
+	}
+	if len(r.lost.compared) != len(list) {
+		r.lost.compared = make([]int64, len(list))
+	}
+	for i, info := range list {
+		if generation := info.GetGeneration(); generation != r.lost.compared[i] {
+			r.lost.compared[i] = generation
+			r.compare(info)
 		}
-		for uid, pod := range on.pods {
-			if there[uid] {
-				delete(r.lost.places[node], uid) // it is the engine that had not heard of it
-			} else {
-				r.hold(pod)
-			}
+	}
+}
+
+// compare holds the places of those who are not on the node. Callers hold mu.
+func (r *rooms) compare(info fwk.NodeInfo) {
+	node := info.Node().Name
+	on := r.lost.members[node]
+	if len(on) == 0 {
+		return
+	}
+	there := map[types.UID]bool{}
+	for _, pod := range info.GetPods() {
+		there[pod.GetPod().UID] = true
+	}
+	for uid, pod := range on {
+		if there[uid] {
+			delete(r.lost.places[node], uid) // it is the engine that had not heard of it
+		} else {
+			r.hold(pod)
 		}
 	}
 }

@@ -114,6 +114,8 @@ func (s snapshotOf) Get(name string) (fwk.NodeInfo, error) {
 	return s.node, nil
 }
 
+func (s snapshotOf) List() ([]fwk.NodeInfo, error) { return []fwk.NodeInfo{s.node}, nil }
+
 // TestSinglePodMayNotHaveThePlaceOfALostMember, but what is left of the node, and is
 // tried again when the place is given up.
 func TestSinglePodMayNotHaveThePlaceOfALostMember(t *testing.T) {
