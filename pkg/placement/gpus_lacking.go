@@ -42,25 +42,30 @@ func (pl *plan) linksLacking(role, t, k int, ask bool) *LinkShortage {
 				continue
 			}
 		}
-		g := pl.gpusOn(h)
-		switch known := g.known(pl.freeOn(h)) && g.Resource == s.gpu; {
-		case !known && found.Unknown == 0 && found.Lack == 0:
-			found.Host, found.Why = h, g.Unknown
-			fallthrough
-		case !known:
-			found.Unknown++
-		case found.Lack == 0:
-			found.Host, found.Free = h, int(pl.room.free(h)[s.gpu])
-			found.Picked = g.PlannerPicks || g.Free.Len() == found.Size
-			fallthrough
-		default:
-			found.Lack++
-		}
+		pl.countLacking(&found, h, s.gpu)
 	}
 	if found.Lack+found.Unknown == 0 {
 		return nil
 	}
 	return &found
+}
+
+// countLacking adds a host whose GPUs, devices of this resource, will not do.
+func (pl *plan) countLacking(found *LinkShortage, h, gpu int) {
+	g := pl.gpusOn(h)
+	switch known := g.known(pl.freeOn(h)) && g.Resource == gpu; {
+	case !known && found.Unknown == 0 && found.Lack == 0:
+		found.Host, found.Why = h, g.Unknown
+		fallthrough
+	case !known:
+		found.Unknown++
+	case found.Lack == 0:
+		found.Host, found.Free = h, int(pl.room.free(h)[gpu])
+		found.Picked = g.PlannerPicks || g.Free.Len() == found.Size
+		fallthrough
+	default:
+		found.Lack++
+	}
 }
 
 // reason: "2 free GPUs on n3 are not NVLink-connected".

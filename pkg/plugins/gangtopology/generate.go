@@ -11,6 +11,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
@@ -128,18 +129,23 @@ func (p *Plugin) torn(g gathered) (types.NamespacedName, bool) {
 		if err != nil {
 			continue
 		}
-		if scheduled := state.ScheduledPodsCount(); scheduled == 0 || scheduled == state.AllPodsCount() {
-			continue // not begun, or nothing of it waits: no need to look at its pods
-		}
-		on, quorum := live(state.ScheduledPods()), quorumOf(group)
-		running, waiting, now := len(on), state.UnscheduledPods(), p.gate.clock.Now()
-		if 0 < running && running < quorum && running+len(waiting) >= quorum &&
-			(priorityOf(group) >= priorityOf(g.group) || starting(on, waiting, quorum, now) && !p.gate.lost(key)) &&
-			now.Sub(tornSince(on, waiting, now)) < tornPatience && !p.remains.has(key) {
+		if p.holdsBack(key, group, state, priorityOf(g.group)) {
 			return key, true
 		}
 	}
 	return types.NamespacedName{}, false
+}
+
+// holdsBack tells whether a gang of this priority that has not begun waits for this one.
+func (p *Plugin) holdsBack(key types.NamespacedName, group *schedulingv1beta1.PodGroup, state fwk.PodGroupState, priority int32) bool {
+	if scheduled := state.ScheduledPodsCount(); scheduled == 0 || scheduled == state.AllPodsCount() {
+		return false // not begun, or nothing of it waits: no need to look at its pods
+	}
+	on, quorum := live(state.ScheduledPods()), quorumOf(group)
+	running, waiting, now := len(on), state.UnscheduledPods(), p.gate.clock.Now()
+	return 0 < running && running < quorum && running+len(waiting) >= quorum &&
+		(priorityOf(group) >= priority || starting(on, waiting, quorum, now) && !p.gate.lost(key)) &&
+		now.Sub(tornSince(on, waiting, now)) < tornPatience && !p.remains.has(key)
 }
 
 // starting tells whether a gang that runs in part has just begun, and has never been

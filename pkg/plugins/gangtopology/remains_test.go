@@ -14,6 +14,14 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 )
 
+// marked puts a mark of this age on pods, as a preemption does.
+func marked(pods []*v1.Pod, age time.Duration) {
+	for _, pod := range pods {
+		pod.Status.Conditions = []v1.PodCondition{{Type: v1.DisruptionTarget, Status: v1.ConditionTrue,
+			Reason: v1.PodReasonPreemptionByScheduler, LastTransitionTime: metav1.NewTime(epochZero.Add(-age)), Message: "why"}}
+	}
+}
+
 // TestWhatIsLeftOfAGangIsKnownByItsMarks, and nothing else is taken for it.
 func TestWhatIsLeftOfAGangIsKnownByItsMarks(t *testing.T) {
 	const minimum = 4
@@ -45,10 +53,7 @@ func TestWhatIsLeftOfAGangIsKnownByItsMarks(t *testing.T) {
 			handle := newFakeHandle(minimum)
 			clock := testingclock.NewFakeClock(epochZero)
 			pods := boundPods(tc.on)
-			for _, pod := range pods[:tc.marked] {
-				pod.Status.Conditions = []v1.PodCondition{{Type: v1.DisruptionTarget, Status: v1.ConditionTrue,
-					Reason: v1.PodReasonPreemptionByScheduler, LastTransitionTime: metav1.NewTime(epochZero.Add(-tc.age)), Message: "why"}}
-			}
+			marked(pods[:tc.marked], tc.age)
 			s := newEvictScene(t, pods...)
 			handle.scheduled = append(handle.scheduled, pods...)
 			for i := range tc.about {
