@@ -31,6 +31,19 @@ func (s *stage) resync(ctx context.Context, jobs int) (writes int, err error) {
 	if err := s.finishedJobs(ctx, jobs); err != nil {
 		return 0, err
 	}
+	// The jobs are as training-operator leaves them, without the state that
+	// Tutti's status has besides: that is written once.
+	first, err := s.look(ctx, jobs)
+	if err != nil {
+		return 0, err
+	}
+	writes, err = s.look(ctx, jobs)
+	fmt.Printf("wrote %d times when they were taken over, %d times after a restart\n", first, writes)
+	return writes, err
+}
+
+// look starts a controller, lets it look at all the jobs and counts what it writes.
+func (s *stage) look(ctx context.Context, jobs int) (writes int, err error) {
 	proxy, err := faultproxy.New(s.plane.Config, nil)
 	if err != nil {
 		return 0, err

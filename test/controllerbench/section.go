@@ -33,7 +33,8 @@ of such a job carries the addresses of all the others, twice: in TF_CONFIG and i
 	}
 	fmt.Fprintf(&b, `
 %d jobs of %d pods that come all at once, %d threads: 99 of 100 have their first pod within %.1f s; the loop needs %.1f s to create
-all their services and pods. A look at %d finished jobs, as after a restart, writes %d times.
+all their services and pods. A look at %d finished jobs, as after a restart, writes %d times. (The first look at jobs that
+training-operator has finished writes once for each.)
 `, o.jobs, podsPerJob, threads, wait.Seconds(), loop.Seconds(), o.finished, writes)
 	return b.String()
 }
