@@ -10,7 +10,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -43,7 +42,7 @@ func (p *Plugin) move(ctx context.Context, g gathered, waiting []*v1.Pod) string
 		return "; " + why
 	case g.patience == 0 && !starts:
 		return remains + "; " + tutti.MoveAfterAnnotation + " is 0, so it does not move to where it would fit whole"
-	case slices.ContainsFunc(g.on, func(pod *v1.Pod) bool { return metav1.GetControllerOfNoCopy(pod) == nil }):
+	case g.isOrphaned():
 		return remains + "; nobody would make them anew elsewhere: delete all pods of the gang and create them again to have it placed where it fits whole"
 	}
 	remains += fmt.Sprintf("; after %s, %s, the gang is placed anew where it fits whole", g.patience, tutti.MoveAfterAnnotation)
@@ -59,10 +58,7 @@ func (p *Plugin) move(ctx context.Context, g gathered, waiting []*v1.Pod) string
 		return remains
 	}
 	klog.FromContext(ctx).Info("Evicting what is left of a gang, to place it anew elsewhere", "podGroup", klog.KRef(g.key.Namespace, g.key.Name), "pods", len(g.on), "where", where)
-	p.evictor.evict(order{
-		preemptor: "release of gang " + g.key.String(), uid: uid, priority: priorityOf(g.group), victims: g.on,
-		units: []clusterview.Unit{{Gang: g.key, Pods: g.on}}, wake: func() {}, why: why, what: "Released",
-	})
+	p.letGo(g, uid, why)
 	return "; " + why
 }
 

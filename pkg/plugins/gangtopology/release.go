@@ -61,16 +61,25 @@ func (p *Plugin) release(g gathered) string {
 	if p.evictor.busy(uid) {
 		return why
 	}
-	orphan := slices.ContainsFunc(g.on, func(pod *v1.Pod) bool { return metav1.GetControllerOfNoCopy(pod) == nil })
-	if orphan || !p.gate.releases(g.key) {
+	if g.isOrphaned() || !p.gate.releases(g.key) {
 		return ""
 	}
 	klog.Background().Info("Evicting the pods of a gang that cannot be bound whole", "podGroup", klog.KRef(g.key.Namespace, g.key.Name), "pods", len(g.on))
+	p.letGo(g, uid, why)
+	return why
+}
+
+// isOrphaned tells whether nobody would make some of the gang's pods anew.
+func (g gathered) isOrphaned() bool {
+	return slices.ContainsFunc(g.on, func(pod *v1.Pod) bool { return metav1.GetControllerOfNoCopy(pod) == nil })
+}
+
+// letGo evicts what runs of the gang, so that it is placed anew, whole.
+func (p *Plugin) letGo(g gathered, uid types.UID, why string) {
 	p.evictor.evict(order{
 		preemptor: "release of gang " + g.key.String(), uid: uid, priority: priorityOf(g.group), victims: g.on,
 		units: []clusterview.Unit{{Gang: g.key, Pods: g.on}}, wake: func() {}, why: why, what: "Released",
 	})
-	return why
 }
 
 // releases tells whether the gang is to give up its nodes, and begins to count anew
