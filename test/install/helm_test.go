@@ -24,11 +24,7 @@ const release = "--namespace=" + controlplane.Namespace
 // docs/install.md says of it: what the API server then holds is what it holds
 // after kustomize, and running jobs notice nothing.
 func TestHelmInstallsUpgradesAndLeaves(t *testing.T) {
-	plane, err := controlplane.Start(t.Context(), controlplane.Options{Dir: t.TempDir()})
-	must(t, err)
-	t.Cleanup(plane.Stop)
-	c := &cluster{ControlPlane: plane, t: t}
-	must(t, plane.CreateNodes(t.Context(), controlplane.Machines{Spines: 1, RacksPerSpine: 2, NodesPerRack: 8, GPUsPerNode: 8}))
+	c := newCluster(t)
 	c.kubectl("apply", "--server-side", "--force-conflicts", "-k", "manifests/base")
 	want := c.stored(c.output("kustomize", "manifests/base"))
 	c.kubectl("delete", "-k", "manifests/base")
@@ -51,9 +47,9 @@ func TestHelmInstallsUpgradesAndLeaves(t *testing.T) {
 
 	c.helm("upgrade", "tutti", "charts/tutti", release, "--reuse-values",
 		"--set=scheduler.replicas=3", "--set=controller.extraEnv[0].name=CUSTOM_CLUSTER_DOMAIN", "--set=controller.extraEnv[0].value=cluster.local")
-	scheduler, err := plane.Client.AppsV1().Deployments(controlplane.Namespace).Get(t.Context(), "tutti-scheduler", metav1.GetOptions{})
+	scheduler, err := c.Client.AppsV1().Deployments(controlplane.Namespace).Get(t.Context(), "tutti-scheduler", metav1.GetOptions{})
 	must(t, err)
-	controller, err := plane.Client.AppsV1().Deployments(controlplane.Namespace).Get(t.Context(), "tutti-controller", metav1.GetOptions{})
+	controller, err := c.Client.AppsV1().Deployments(controlplane.Namespace).Get(t.Context(), "tutti-controller", metav1.GetOptions{})
 	must(t, err)
 	container := controller.Spec.Template.Spec.Containers[0]
 	if *scheduler.Spec.Replicas != 3 || !slices.Contains(container.Env, corev1.EnvVar{Name: "CUSTOM_CLUSTER_DOMAIN", Value: "cluster.local"}) ||

@@ -33,14 +33,20 @@ type cluster struct {
 	programs []*controlplane.Process
 }
 
-// TestRunningJobsOutliveUpgradeAndRemoval: only pods are simulated. What the
-// Deployments would run is started and ended by hand.
-func TestRunningJobsOutliveUpgradeAndRemoval(t *testing.T) {
+// newCluster has 16 nodes in two racks, and nothing installed.
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
 	plane, err := controlplane.Start(t.Context(), controlplane.Options{Dir: t.TempDir()})
 	must(t, err)
 	t.Cleanup(plane.Stop)
-	c := &cluster{ControlPlane: plane, t: t}
 	must(t, plane.CreateNodes(t.Context(), controlplane.Machines{Spines: 1, RacksPerSpine: 2, NodesPerRack: 8, GPUsPerNode: 8}))
+	return &cluster{ControlPlane: plane, t: t}
+}
+
+// TestRunningJobsOutliveUpgradeAndRemoval: only pods are simulated. What the
+// Deployments would run is started and ended by hand.
+func TestRunningJobsOutliveUpgradeAndRemoval(t *testing.T) {
+	c := newCluster(t)
 
 	c.kubectl("apply", "--server-side", "--force-conflicts", "-k", "manifests/base")
 	c.available("tutti-scheduler", "tutti-controller")
@@ -59,11 +65,11 @@ func TestRunningJobsOutliveUpgradeAndRemoval(t *testing.T) {
 
 	c.stopPrograms()
 	c.kubectl("delete", "-k", "manifests/base", "-l", "app.kubernetes.io/component!=crds")
-	_, err = plane.Client.CoreV1().Namespaces().Get(t.Context(), controlplane.Namespace, metav1.GetOptions{})
+	_, err := c.Client.CoreV1().Namespaces().Get(t.Context(), controlplane.Namespace, metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) {
 		t.Errorf("the namespace %s: got error %v, want that it is not found", controlplane.Namespace, err)
 	}
-	roles, err := plane.Client.RbacV1().ClusterRoles().List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/part-of=tutti"})
+	roles, err := c.Client.RbacV1().ClusterRoles().List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/part-of=tutti"})
 	must(t, err)
 	if len(roles.Items) > 0 {
 		t.Errorf("%d cluster roles are left", len(roles.Items))
@@ -90,15 +96,11 @@ func TestRunningJobsOutliveAnUpgradeFromThere(t *testing.T) {
 	must(t, err)
 	here, err := filepath.Abs(filepath.Join("..", ".."))
 	must(t, err)
-	plane, err := controlplane.Start(t.Context(), controlplane.Options{Dir: t.TempDir()})
-	must(t, err)
-	t.Cleanup(plane.Stop)
-	c := &cluster{ControlPlane: plane, t: t}
-	must(t, plane.CreateNodes(t.Context(), controlplane.Machines{Spines: 1, RacksPerSpine: 2, NodesPerRack: 8, GPUsPerNode: 8}))
+	c := newCluster(t)
 
 	// As the older version is installed, and with a job of each kind: one that runs, and one that waits.
 	c.kubectl("apply", "--server-side", "--force-conflicts", "-k", filepath.Join(older, "manifests", "base"))
-	plane.Use(older)
+	c.Use(older)
 	c.startPrograms()
 	c.kubectl("apply", "--server-side", "-f", "manifests/samples/ps-worker.yaml")
 	c.bound("ps-worker", 6)
@@ -109,7 +111,7 @@ func TestRunningJobsOutliveAnUpgradeFromThere(t *testing.T) {
 
 	c.stopPrograms()
 	c.kubectl("apply", "--server-side", "--force-conflicts", "-k", "manifests/base")
-	plane.Use(here)
+	c.Use(here)
 	c.startPrograms()
 	c.kubectl("apply", "--server-side", "-f", "manifests/samples/evaluator.yaml")
 	must(t, c.Eventually(t.Context(), patience, func(ctx context.Context) error { return c.Unbound(ctx, "default", "evaluator", 3) }))

@@ -61,12 +61,7 @@ func TestNoGangIsLeftTornByAnEviction(t *testing.T) {
 	must(t, plane.CreateNodes(t.Context(), controlplane.Small))
 	faults := &evictions{}
 	kubeconfig := schedulerProxy(t, plane, faults.next)
-	scheduler := &mortal{name: "scheduler"}
-	scheduler.start = func() (err error) {
-		scheduler.process, err = plane.StartScheduler("--leader-elect=false", "--kubeconfig="+kubeconfig)
-		return err
-	}
-	must(t, scheduler.start())
+	scheduler := mortalScheduler(t, plane, "--kubeconfig="+kubeconfig)
 	_, err = plane.StartController("--leader-elect=false")
 	must(t, err)
 	classesOn(t, plane)

@@ -120,12 +120,7 @@ func TestKilledBetweenEvictionsItEvictsNobodyElse(t *testing.T) {
 	must(t, err)
 	t.Cleanup(plane.Stop)
 	must(t, plane.CreateNodes(t.Context(), controlplane.Small))
-	scheduler := &mortal{name: "scheduler"}
-	scheduler.start = func() (err error) {
-		scheduler.process, err = plane.StartScheduler("--leader-elect=false")
-		return err
-	}
-	must(t, scheduler.start())
+	scheduler := mortalScheduler(t, plane)
 	_, err = plane.StartController("--leader-elect=false")
 	must(t, err)
 	classesOn(t, plane)

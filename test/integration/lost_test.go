@@ -139,18 +139,7 @@ func TestGangMovesWholeWhenALostMemberHasNoRoom(t *testing.T) {
 			var rack, node string
 			steps := []step{
 				{name: "a gang of half a rack", do: s.create(gang), check: s.bound("train", size)},
-				{
-					name: "the rest of its rack is taken",
-					do: func(ctx context.Context) error {
-						racks, err := s.plane.Racks(ctx, s.namespace, "train")
-						if err != nil {
-							return err
-						}
-						rack = racks[0]
-						return s.createElastic(ctx, "near", 1, 4, nil, inRack(&rack))
-					},
-					check: s.bound("near", 4),
-				},
+				s.fillRack("train", "near", 4, &rack),
 				{
 					name:  "and so are all others",
 					do:    func(ctx context.Context) error { return s.createElastic(ctx, "far", 1, nodes-8, nil, nil) },

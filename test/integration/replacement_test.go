@@ -53,6 +53,22 @@ func inRack(rack *string) func(int, *corev1.Pod) {
 	}
 }
 
+// fillRack takes so many nodes, the rest of the gang's rack, which it finds out.
+func (s *scene) fillRack(gang, name string, free int, rack *string) step {
+	return step{
+		name: "the rest of its rack is taken",
+		do: func(ctx context.Context) error {
+			racks, err := s.plane.Racks(ctx, s.namespace, gang)
+			if err != nil {
+				return err
+			}
+			*rack = racks[0]
+			return s.createElastic(ctx, name, 1, free, nil, inRack(rack))
+		},
+		check: s.bound(name, free),
+	}
+}
+
 // TestLostMemberComesBackToItsGang is case 53: the drained member gets another
 // node of the gang's rack with its old rank, and nobody else moves.
 func TestLostMemberComesBackToItsGang(t *testing.T) {
@@ -117,18 +133,7 @@ func TestLostMemberWithoutRoomWaitsInWords(t *testing.T) {
 			gang := annotated(ofClass(class, job("train", workers(4, 8))), tuttiapi.RequiredTopologyAnnotation, "rack")
 			s.run([]step{
 				{name: "a gang of half a rack", do: s.create(gang), check: s.bound("train", 4)},
-				{
-					name: "the rest of its rack is taken",
-					do: func(ctx context.Context) error {
-						racks, err := s.plane.Racks(ctx, s.namespace, "train")
-						if err != nil {
-							return err
-						}
-						rack = racks[0]
-						return s.createElastic(ctx, "near", 1, 4, nil, inRack(&rack))
-					},
-					check: s.bound("near", 4),
-				},
+				s.fillRack("train", "near", 4, &rack),
 				{
 					name: "and all other racks", do: func(ctx context.Context) error { return s.createElastic(ctx, "far", 1, nodes-8, nil, nil) },
 					check: s.bound("far", nodes-8),

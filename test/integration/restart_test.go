@@ -26,21 +26,29 @@ type mortal struct {
 	process *controlplane.Process
 }
 
+// mortalScheduler is one that runs.
+func mortalScheduler(t *testing.T, plane *controlplane.ControlPlane, flags ...string) *mortal {
+	t.Helper()
+	scheduler := &mortal{name: "scheduler"}
+	scheduler.start = func() (err error) {
+		scheduler.process, err = plane.StartScheduler(append([]string{"--leader-elect=false"}, flags...)...)
+		return err
+	}
+	must(t, scheduler.start())
+	return scheduler
+}
+
 func TestKilledProgramsLoseNothingAndDoNothingTwice(t *testing.T) {
 	plane, err := controlplane.Start(t.Context(), controlplane.Options{Dir: t.TempDir()})
 	must(t, err)
 	t.Cleanup(plane.Stop)
 	must(t, plane.CreateNodes(t.Context(), controlplane.Small))
-	scheduler, controller := &mortal{name: "scheduler"}, &mortal{name: "controller"}
-	scheduler.start = func() (err error) {
-		scheduler.process, err = plane.StartScheduler("--leader-elect=false")
-		return err
-	}
+	controller := &mortal{name: "controller"}
 	controller.start = func() (err error) {
 		controller.process, err = plane.StartController("--leader-elect=false")
 		return err
 	}
-	must(t, scheduler.start())
+	scheduler := mortalScheduler(t, plane)
 	must(t, controller.start())
 	for i := range kills {
 		for _, victim := range []*mortal{scheduler, controller} {

@@ -30,12 +30,7 @@ func TestGangThatIsStartingIsNotLeftInPart(t *testing.T) {
 	var faults atomic.Pointer[bindingFaults]
 	faults.Store(&bindingFaults{})
 	kubeconfig := schedulerProxy(t, plane, func(r *http.Request) faultproxy.Fault { return faults.Load().next(r) })
-	scheduler := &mortal{name: "scheduler"}
-	scheduler.start = func() (err error) {
-		scheduler.process, err = plane.StartScheduler("--leader-elect=false", "--kubeconfig="+kubeconfig)
-		return err
-	}
-	must(t, scheduler.start())
+	scheduler := mortalScheduler(t, plane, "--kubeconfig="+kubeconfig)
 	_, err = plane.StartController("--leader-elect=false")
 	must(t, err)
 	classesOn(t, plane)
