@@ -15,11 +15,6 @@ import (
 
 const nodes = 8
 
-// recreated is the shape whose pod is made anew under its name. KWOK ends pods by
-// name, late now and then, and takes the new one for the old; so how many there
-// were is the simulator's doing as well.
-const recreated = "killed"
-
 // shape is a kind of job whose end does not depend on which of its pods is
 // faster.
 type shape struct {
@@ -45,7 +40,7 @@ var shapes = []shape{
 	{"broken", func(j *kubeflowv1.TFJob) {
 		add(j, kubeflowv1.TFJobReplicaTypeWorker, 1, ends("3"))
 	}},
-	{recreated, func(j *kubeflowv1.TFJob) {
+	{"killed", func(j *kubeflowv1.TFJob) {
 		add(j, kubeflowv1.TFJobReplicaTypeWorker, 1, ends("137"))
 		j.Spec.TFReplicaSpecs[kubeflowv1.TFJobReplicaTypeWorker].RestartPolicy = kubeflowv1.RestartPolicyExitCode
 		j.Spec.RunPolicy.BackoffLimit = new(int32(1))

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -21,11 +22,12 @@ import (
 	podgroups "sigs.k8s.io/scheduler-plugins/pkg/generated/clientset/versioned"
 
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
+	tuttiapi "github.com/tutti-project/tutti/pkg/apis/tutti"
 	tutti "github.com/tutti-project/tutti/pkg/generated/clientset/versioned"
 	"github.com/tutti-project/tutti/test/controlplane"
 )
 
-// world is a namespace with jobs, and every pod that ever was in it.
+// world is a namespace with jobs, and all that its pods went through.
 type world struct {
 	plane     *controlplane.ControlPlane
 	namespace string
@@ -34,7 +36,13 @@ type world struct {
 	created   []string // names of jobs
 
 	mu   sync.Mutex
-	pods map[string]map[types.UID]bool // by name
+	pods map[string][]sighting // by name, in the order of what happened
+}
+
+// sighting is a pod as a watch showed it.
+type sighting struct {
+	uid  types.UID
+	what string
 }
 
 // end is what becomes of a job. Whether it was seen running, and what those of
@@ -54,7 +62,7 @@ type end struct {
 func newWorld(t *testing.T, plane *controlplane.ControlPlane, namespace string) *world {
 	t.Helper()
 	ctx := t.Context()
-	w := &world{plane: plane, namespace: namespace, pods: map[string]map[types.UID]bool{}}
+	w := &world{plane: plane, namespace: namespace, pods: map[string][]sighting{}}
 	_, err := plane.Client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
 	must(t, err)
 	w.jobs, err = tutti.NewForConfig(plane.Config)
@@ -62,21 +70,31 @@ func newWorld(t *testing.T, plane *controlplane.ControlPlane, namespace string) 
 	w.groups, err = podgroups.NewForConfig(plane.Config)
 	must(t, err)
 	factory := informers.NewSharedInformerFactoryWithOptions(plane.Client, 0, informers.WithNamespace(namespace))
-	_, err = factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: w.see, UpdateFunc: func(_, pod any) { w.see(pod) }})
+	_, err = factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(pod any) { w.see(pod, "") },
+		UpdateFunc: func(_, pod any) { w.see(pod, "") },
+		DeleteFunc: func(object any) {
+			if pod, ok := object.(*corev1.Pod); ok {
+				w.see(pod, " gone")
+			}
+		},
+	})
 	must(t, err)
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
 	return w
 }
 
-func (w *world) see(obj any) {
+func (w *world) see(obj any, note string) {
 	pod := obj.(*corev1.Pod)
+	what := string(pod.Status.Phase) + note
+	if pod.DeletionTimestamp != nil {
+		what += " deleted"
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.pods[pod.Name] == nil {
-		w.pods[pod.Name] = map[types.UID]bool{}
-	}
-	w.pods[pod.Name][pod.UID] = true
+	w.pods[pod.Name] = append(w.pods[pod.Name], sighting{pod.UID, fmt.Sprintf("%s  %.8s  attempt %q  %s",
+		time.Now().Format("15:04:05.000"), pod.UID, pod.Annotations[tuttiapi.AttemptAnnotation], what)})
 }
 
 // made is how many pods every identity has had.
@@ -84,10 +102,29 @@ func (w *world) made() map[string]int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	counts := map[string]int{}
-	for name, uids := range w.pods {
+	for name, sightings := range w.pods {
+		uids := map[types.UID]bool{}
+		for _, s := range sightings {
+			uids[s.uid] = true
+		}
 		counts[name] = len(uids)
 	}
 	return counts
+}
+
+// story is what a pod, or the pods of a job, went through.
+func (w *world) story(of string) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(w.pods)) {
+		if name == of || strings.HasPrefix(name, of+"-") {
+			for _, s := range w.pods[name] {
+				lines = append(lines, name+" "+s.what)
+			}
+		}
+	}
+	return lines
 }
 
 func (w *world) create(t *testing.T, i int) {
