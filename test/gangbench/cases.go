@@ -57,11 +57,11 @@ var cases = []benchCase{
 		},
 	},
 	{
-		name: "racks", what: "50 gangs of 50, each in one rack", load: load{gangs: 50, pods: 50, rack: true}, loops: []int{32},
+		name: "racks", what: "50 gangs of 50, each in one rack", load: load{gangs: 50, pods: 50, rack: true}, loops: []int{32, 64},
 		goals: []goal{{bench.Goal{Name: "racks50_upstream_vs_tutti", Limit: 20, AtLeast: true}, "upstream", "tutti"}},
 	},
 	{
-		name: "small", what: "1,000 gangs of 4", load: load{gangs: 1000, pods: 4}, loops: []int{32},
+		name: "small", what: "1,000 gangs of 4", load: load{gangs: 1000, pods: 4}, loops: []int{32, 64},
 		goals: []goal{{bench.Goal{Name: "small1000_upstream_vs_tutti", Limit: 3, AtLeast: true}, "upstream", "tutti"}},
 	},
 	{name: "preempt", what: "100 gangs of 4 evict others from a full cluster", load: load{gangs: 100, pods: 4, evicting: true}},

@@ -121,12 +121,12 @@ func (p *Plugin) torn(g gathered) (types.NamespacedName, bool) {
 	}
 	snapshot := p.handle.SnapshotSharedLister()
 	for _, key := range p.gate.waiting(g.key) {
-		group, err := snapshot.PodGroups().Get(key.Namespace, key.Name)
-		if err != nil || p.remains.goes(key) {
+		state, err := snapshot.PodGroupStates().Get(key.Namespace, key.Name)
+		if err != nil || !isInPart(state) { // most have not begun: no need to look further
 			continue
 		}
-		state, err := snapshot.PodGroupStates().Get(key.Namespace, key.Name)
-		if err != nil {
+		group, err := snapshot.PodGroups().Get(key.Namespace, key.Name)
+		if err != nil || p.remains.goes(key) {
 			continue
 		}
 		if p.holdsBack(key, group, state, priorityOf(g.group)) {
@@ -136,11 +136,15 @@ func (p *Plugin) torn(g gathered) (types.NamespacedName, bool) {
 	return types.NamespacedName{}, false
 }
 
-// holdsBack tells whether a gang of this priority that has not begun waits for this one.
+// isInPart tells whether some pods of a gang have nodes, and some have none. O(1).
+func isInPart(state fwk.PodGroupState) bool {
+	scheduled := state.ScheduledPodsCount()
+	return scheduled > 0 && scheduled < state.AllPodsCount()
+}
+
+// holdsBack tells whether a gang of this priority that has not begun waits for this one,
+// of which a part has nodes.
 func (p *Plugin) holdsBack(key types.NamespacedName, group *schedulingv1beta1.PodGroup, state fwk.PodGroupState, priority int32) bool {
-	if scheduled := state.ScheduledPodsCount(); scheduled == 0 || scheduled == state.AllPodsCount() {
-		return false // not begun, or nothing of it waits: no need to look at its pods
-	}
 	on, quorum := live(state.ScheduledPods()), quorumOf(group)
 	running, waiting, now := len(on), state.UnscheduledPods(), p.gate.clock.Now()
 	return 0 < running && running < quorum && running+len(waiting) >= quorum &&
