@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -40,7 +41,8 @@ func (c *coreClient) Pods(namespace string) typedcorev1.PodInterface {
 	return &podClient{PodInterface: pods, client: c.client}
 }
 
-// podClient lists and watches the pods of all namespaces for the engine's informer.
+// podClient lists and watches the pods of all namespaces for the engine's informer. Who
+// asks for pods of one phase is somebody else, and gets them all.
 type podClient struct {
 	typedcorev1.PodInterface
 	client *Client
@@ -49,8 +51,8 @@ type podClient struct {
 // List implements typedcorev1.PodInterface.
 func (c *podClient) List(ctx context.Context, opts metav1.ListOptions) (*v1.PodList, error) {
 	list, err := c.PodInterface.List(ctx, opts)
-	if err != nil {
-		return nil, err
+	if err != nil || isOfOnePhase(opts) {
+		return list, err
 	}
 	if opts.Continue == "" {
 		c.client.resetHeld()
@@ -68,8 +70,8 @@ func (c *podClient) List(ctx context.Context, opts metav1.ListOptions) (*v1.PodL
 // Watch implements typedcorev1.PodInterface.
 func (c *podClient) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	w, err := c.PodInterface.Watch(ctx, opts)
-	if err != nil {
-		return nil, err
+	if err != nil || isOfOnePhase(opts) {
+		return w, err
 	}
 	if opts.SendInitialEvents != nil && *opts.SendInitialEvents {
 		c.client.resetHeld()
@@ -78,6 +80,15 @@ func (c *podClient) Watch(ctx context.Context, opts metav1.ListOptions) (watch.I
 		pod, ok := event.Object.(*v1.Pod)
 		return event, !ok || event.Type == watch.Bookmark || !c.hold(pod, event.Type == watch.Deleted)
 	}), nil
+}
+
+func isOfOnePhase(opts metav1.ListOptions) bool {
+	selector, err := fields.ParseSelector(opts.FieldSelector)
+	if err != nil {
+		return false // the API server has refused it
+	}
+	_, one := selector.RequiresExactMatch("status.phase")
+	return one
 }
 
 // hold takes note of the pod and tells whether it is kept from the engine.

@@ -15,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
@@ -110,4 +111,48 @@ func TestMembersWithSchedulingGatesAreCountedAndNotShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("a gate is opened", "", append(events, "add p1")...)
+}
+
+// TestPodsOfOnePhaseAreNotCounted: who lists those that failed does not disturb what is
+// known of the held ones, and leaves nothing behind.
+func TestPodsOfOnePhaseAreNotCounted(t *testing.T) {
+	held := memberPod(0)
+	held.Labels = map[string]string{v1alpha1.PodGroupLabel: "g"}
+	held.Spec = v1.PodSpec{SchedulerName: "tutti-scheduler", SchedulingGates: []v1.PodSchedulingGate{{Name: "kueue.x-k8s.io/admission"}}}
+	failed := memberPod(1)
+	failed.Labels = held.Labels
+	failed.Spec.SchedulerName = "tutti-scheduler"
+	failed.Status.Phase = v1.PodFailed
+	server := fake.NewClientset(held, failed)
+	projector, membership := NewProjector(), NewMembership(sets.New("tutti-scheduler"))
+	pods := (&Client{Interface: server, Projector: projector, Membership: membership}).CoreV1().Pods(metav1.NamespaceAll)
+	// The engine's list, as its informer asks.
+	if _, err := pods.List(t.Context(), metav1.ListOptions{FieldSelector: "status.phase!=Succeeded,status.phase!=Failed"}); err != nil {
+		t.Fatal(err)
+	}
+	known := len(membership.first)
+	counted := func() int { return len(projector.groups[types.NamespacedName{Namespace: "ns", Name: "g"}].held) }
+	if counted() != 1 {
+		t.Fatalf("%d held, want 1", counted())
+	}
+	ofOnePhase := metav1.ListOptions{FieldSelector: "spec.schedulerName=tutti-scheduler,status.phase=Failed"}
+	if _, err := pods.List(t.Context(), ofOnePhase); err != nil {
+		t.Fatal(err)
+	}
+	watching, err := pods.Watch(t.Context(), ofOnePhase)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watching.Stop()
+	if err := server.CoreV1().Pods("ns").Delete(t.Context(), failed.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for event := range watching.ResultChan() {
+		if event.Type == watch.Deleted {
+			break
+		}
+	}
+	if counted() != 1 || len(membership.first) != known {
+		t.Errorf("%d held and %d known pods, want 1 and %d", counted(), len(membership.first), known)
+	}
 }

@@ -22,6 +22,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 )
 
@@ -203,9 +204,18 @@ func (w *StatusWriter) bring(ctx context.Context, uid types.UID, now *written) e
 			conditions, _ := fields["conditions"].([]metav1.Condition)
 			now.remember(object, conditions)
 			return nil
-		case apierrors.IsNotFound(err) || apierrors.IsInvalid(err):
-			w.Forget(uid) // gone, or another object by this name: the uid in the patch differs
+		case apierrors.IsNotFound(err):
+			w.Forget(uid)
 			return nil
+		case apierrors.IsInvalid(err):
+			// Another object by this name, as the uid in the patch differs; or it will not be
+			// had, and would not the next time.
+			now.version = ""
+			gone, readErr := w.read(ctx, groups, uid, now)
+			if readErr == nil && !gone {
+				klog.FromContext(ctx).Error(err, "The API server refuses the status of a pod group", "podGroup", klog.KRef(now.name.Namespace, now.name.Name))
+			}
+			return readErr
 		case apierrors.IsConflict(err) && now.version != "":
 			now.version = "" // somebody else wrote: read it again
 		case apierrors.IsConflict(err):

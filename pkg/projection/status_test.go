@@ -129,6 +129,36 @@ func TestStatusWriterLeavesANamesakeAlone(t *testing.T) {
 	}
 }
 
+// TestStatusWriterGoesOnAfterWhatIsInvalid: what the API server will not have is not
+// tried again, and the next verdict is written.
+func TestStatusWriterGoesOnAfterWhatIsInvalid(t *testing.T) {
+	w, client, group := statusScene(t, storedGroup())
+	refused := 0
+	client.PrependReactor("patch", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if !strings.Contains(string(action.(clienttesting.PatchAction).GetPatch()), "too long") {
+			return false, nil, nil
+		}
+		refused++
+		return true, nil, apierrors.NewInvalid(schema.GroupKind{Group: "scheduling.x-k8s.io", Kind: "PodGroup"}, "g", nil)
+	})
+	w.Set(group, placed(metav1.ConditionFalse, "too long"))
+	for range 2 {
+		if err := w.write(t.Context(), "g-uid"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if refused != 1 {
+		t.Errorf("tried %d times, want once", refused)
+	}
+	w.Set(group, placed(metav1.ConditionFalse, "no room"))
+	if err := w.write(t.Context(), "g-uid"); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"GangPlaced=False(R): no room"}, told(t, client)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 func TestStatusWriterReadsAgainWhatOthersWrote(t *testing.T) {
 	w, client, group := statusScene(t, storedGroup())
 	w.groups[group.UID] = &written{name: types.NamespacedName{Namespace: "ns", Name: "g"}, resource: PodGroupResource, version: "of yesterday"}

@@ -4,6 +4,7 @@
 package gangtopology
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -84,6 +87,36 @@ func TestPlaceOfALostMember(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWhoStandsByForgetsPlaces: pods of gangs end and go all the time, and each of them
+// is remembered with all that is in it.
+func TestWhoStandsByForgetsPlaces(t *testing.T) {
+	r, clock, _ := roomScene()
+	r.handle = seesNoNodes{}
+	r.torn = func(types.NamespacedName) bool { return false }
+	for i := range 100 {
+		pod := lostMember(fmt.Sprint("p", i), "n")
+		r.runs(pod)
+		r.lose(pod)
+	}
+	if len(r.lost.places["n"]) != 100 {
+		t.Fatalf("%d places, want all 100 for a while", len(r.lost.places["n"]))
+	}
+	clock.Step(tornPatience)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	r.standBy(ctx)
+	if len(r.lost.places) != 0 {
+		t.Errorf("%d nodes with places, want none", len(r.lost.places))
+	}
+}
+
+// seesNoNodes is a handle whose informers have seen nothing.
+type seesNoNodes struct{ framework.Framework }
+
+func (seesNoNodes) SharedInformerFactory() informers.SharedInformerFactory {
+	return informers.NewSharedInformerFactory(fake.NewClientset(), 0)
 }
 
 // seesNodes is a handle whose snapshot has these nodes.

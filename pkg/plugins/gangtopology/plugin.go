@@ -149,11 +149,15 @@ func Factory(verdict Verdict, events record.EventRecorder, topologies cache.Shar
 		}
 		go p.meter.run(ctx)
 		go func() {
+			until, lead := context.WithCancel(ctx)
+			defer lead()
+			go p.rooms.standBy(until)
 			select {
 			case <-leads:
 			case <-ctx.Done():
 				return
 			}
+			lead()
 			if !cache.WaitForCacheSync(ctx.Done(), roomsKnown) {
 				return
 			}

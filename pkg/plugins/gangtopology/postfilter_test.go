@@ -4,6 +4,7 @@
 package gangtopology
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/tutti-project/tutti/pkg/clusterview"
+	"github.com/tutti-project/tutti/pkg/placement"
 )
 
 func TestTryoutNamesTheFirstPodWithoutAPlace(t *testing.T) {
@@ -75,3 +79,20 @@ func oneOf(pods ...*v1.Pod) podGroup             { return podGroup{pods: pods} }
 func (g podGroup) GetUnscheduledPods() []*v1.Pod { return g.pods }
 func (g podGroup) GetNamespace() string          { return "ns" }
 func (g podGroup) GetName() string               { return "g" }
+
+// TestVerdictOfManyVictimsIsShort: a condition's text is limited to 32,768 bytes.
+func TestVerdictOfManyVictimsIsShort(t *testing.T) {
+	var eviction clusterview.Eviction
+	var all []int
+	for i := range 2000 {
+		eviction.Units = append(eviction.Units, clusterview.Unit{Pods: []*v1.Pod{podNamed(strings.Repeat("p", 200))}})
+		eviction.Victims = append(eviction.Victims, placement.Victim{})
+		all = append(all, i)
+	}
+	if words := inWords(eviction, all); len(words) > 20_000 || !strings.HasSuffix(words, ", and 1980 more") {
+		t.Errorf("%d bytes that end with %q", len(words), words[len(words)-30:])
+	}
+	if words := inWords(eviction, all[:1]); strings.Contains(words, "more") {
+		t.Errorf("of one victim: %q", words)
+	}
+}

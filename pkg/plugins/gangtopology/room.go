@@ -160,6 +160,12 @@ func (r *rooms) release(pods []*v1.Pod) {
 	}
 }
 
+// standBy forgets the places of lost members as run does, and acts on nothing, until
+// ctx ends: whoever leads next knows of those that went of late, and remembers no more.
+func (r *rooms) standBy(ctx context.Context) {
+	wait.UntilWithContext(ctx, func(context.Context) { r.expire(r.takes) }, expiryCheck)
+}
+
 // run gives up rooms that were kept too long, until ctx ends, and then tells the
 // gate that there may be room. What was kept while another process led is kept as
 // long as if it had been seen now: only that one knew for how long.

@@ -263,13 +263,11 @@ func (p *Plugin) commit(c contest, eviction clusterview.Eviction, chosen []int, 
 			until = end
 		}
 	}
-	var names []string
 	var victims []*v1.Pod
 	for _, v := range chosen {
 		unit := eviction.Units[v]
 		m.units = append(m.units, unit)
 		victims = append(victims, unit.Pods...)
-		names = append(names, fmt.Sprintf("%s of priority %d", unit, eviction.Victims[v].Cost.Priority))
 		for _, pod := range unit.Pods {
 			if grace := pod.Spec.TerminationGracePeriodSeconds; grace != nil {
 				if end := now.Add(time.Duration(*grace)*time.Second + keepFor); end.After(until) {
@@ -289,12 +287,27 @@ func (p *Plugin) commit(c contest, eviction clusterview.Eviction, chosen []int, 
 		m.message = "waiting in " + domain + " until pods that are being deleted there are gone"
 		return m
 	}
-	m.message = fmt.Sprintf("evicting %s to start in %s", strings.Join(names, ", "), domain)
+	m.message = fmt.Sprintf("evicting %s to start in %s", inWords(eviction, chosen), domain)
 	if violated := eviction.Violated(chosen); len(violated) > 0 {
 		m.message += "; this goes beyond disruption budget " + strings.Join(violated, ", ") + ", there is no other way"
 	}
 	p.evictor.evict(order{preemptor: c.what, uid: c.uid, priority: c.priority, pods: c.pods, units: m.units, victims: victims, nodes: nodes, wake: c.wake, until: until})
 	return m
+}
+
+// namedVictims is how many victims a verdict names: a condition's text has a limit, and
+// its reader too.
+const namedVictims = 20
+
+func inWords(eviction clusterview.Eviction, victims []int) string {
+	var names []string
+	for _, v := range victims[:min(len(victims), namedVictims)] {
+		names = append(names, fmt.Sprintf("%s of priority %d", eviction.Units[v], eviction.Victims[v].Cost.Priority))
+	}
+	if more := len(victims) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(names, ", ")
 }
 
 func (c contest) assign(decision placement.Decision) map[types.UID]pin {
