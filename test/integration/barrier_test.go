@@ -20,6 +20,90 @@ const selectedNode = "volume.kubernetes.io/selected-node"
 // takes its time, and the others of the gang do not begin without it.
 func TestNobodyBindsWhileOneWaitsForItsVolume(t *testing.T) {
 	s := newScene(t, shared)
+	class, node := s.classByHand(t), ""
+	s.run([]step{
+		{
+			name:  "a gang of which one pod has a claim",
+			do:    s.createWithClaim,
+			check: s.selected(&node),
+		},
+		{
+			name: "nobody binds for a while",
+			do: func(ctx context.Context) error {
+				wait, cancel := context.WithTimeout(ctx, atRest)
+				defer cancel()
+				<-wait.Done()
+				return s.plane.Unbound(ctx, s.namespace, "gang", 4)
+			},
+		},
+		s.makeVolume(class, &node),
+	})
+	s.expectWhole(t, "gang", 4)
+}
+
+// TestPodThatIsMadeAnewIsNotBoundBeforeTheOthers: those that wait for the volume have
+// nodes in the scheduler's eyes, and one more would complete them.
+func TestPodThatIsMadeAnewIsNotBoundBeforeTheOthers(t *testing.T) {
+	s := newScene(t, shared)
+	class, node := s.classByHand(t), ""
+	s.run([]step{
+		{
+			name:  "a gang of which one pod has a claim",
+			do:    s.createWithClaim,
+			check: s.selected(&node),
+		},
+		{
+			name: "another one is deleted and made anew",
+			do: func(ctx context.Context) error {
+				return errors.Join(s.deletePods(ctx, "gang-3"), s.createMembers(ctx, "gang", 1, "gang-4"))
+			},
+			check: stays(s.partly("gang", 0, 4)),
+		},
+		s.makeVolume(class, &node),
+	})
+	s.expectWhole(t, "gang", 4)
+}
+
+// createWithClaim makes a gang of four, of which the first pod has a claim.
+func (s *scene) createWithClaim(ctx context.Context) error {
+	return errors.Join(s.createClaim(ctx, "claim"), s.createShaped(ctx, "gang", siblingsCase{
+		pods: 4, shape: func(i int, pod *corev1.Pod) {
+			if i == 0 {
+				withClaim(pod, "claim")
+			}
+		},
+	}))
+}
+
+// selected is true when a volume is to be made for the claim, and where.
+func (s *scene) selected(node *string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		claim, err := s.plane.Client.CoreV1().PersistentVolumeClaims(s.namespace).Get(ctx, "claim", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if *node = claim.Annotations[selectedNode]; *node == "" {
+			return errors.New("no node is selected for the claim")
+		}
+		return nil
+	}
+}
+
+// makeVolume does what a provisioner would, and then all four start.
+func (s *scene) makeVolume(class string, node *string) step {
+	return step{
+		name: "the volume is made",
+		do: func(ctx context.Context) error {
+			_, err := s.plane.Client.CoreV1().PersistentVolumes().Create(ctx, volumeFor(s.namespace, class, *node), metav1.CreateOptions{})
+			return err
+		},
+		check: s.bound("gang", 4),
+	}
+}
+
+// classByHand is a kind of storage whose volumes the test makes.
+func (s *scene) classByHand(t *testing.T) string {
+	t.Helper()
 	class := s.namespace + "-" + localClass
 	_, err := s.plane.Client.StorageV1().StorageClasses().Create(t.Context(), &storagev1.StorageClass{
 		ObjectMeta:        metav1.ObjectMeta{Name: class},
@@ -36,49 +120,7 @@ func TestNobodyBindsWhileOneWaitsForItsVolume(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	node := ""
-	s.run([]step{
-		{
-			name: "a gang of which one pod has a claim",
-			do: func(ctx context.Context) error {
-				return errors.Join(s.createClaim(ctx, "claim"), s.createShaped(ctx, "gang", siblingsCase{
-					pods: 4, shape: func(i int, pod *corev1.Pod) {
-						if i == 0 {
-							withClaim(pod, "claim")
-						}
-					},
-				}))
-			},
-			check: func(ctx context.Context) error {
-				claim, err := s.plane.Client.CoreV1().PersistentVolumeClaims(s.namespace).Get(ctx, "claim", metav1.GetOptions{})
-				if err != nil {
-					return err
-				}
-				if node = claim.Annotations[selectedNode]; node == "" {
-					return errors.New("no node is selected for the claim")
-				}
-				return nil
-			},
-		},
-		{
-			name: "nobody binds for a while",
-			do: func(ctx context.Context) error {
-				wait, cancel := context.WithTimeout(ctx, atRest)
-				defer cancel()
-				<-wait.Done()
-				return s.plane.Unbound(ctx, s.namespace, "gang", 4)
-			},
-		},
-		{
-			name: "the volume is made",
-			do: func(ctx context.Context) error {
-				_, err := s.plane.Client.CoreV1().PersistentVolumes().Create(ctx, volumeFor(s.namespace, class, node), metav1.CreateOptions{})
-				return err
-			},
-			check: s.bound("gang", 4),
-		},
-	})
-	s.expectWhole(t, "gang", 4)
+	return class
 }
 
 // volumeFor is what a provisioner would have made for the claim.

@@ -36,7 +36,9 @@ type round struct {
 	group  *schedulingv1beta1.PodGroup
 	domain string
 	count  tally
+	begun  time.Time
 	start  *start            // nil if a part of the gang ran before
+	extras bool              // the gang's minimum ran before
 	links  []topology.Demand // [role]
 
 	mu      sync.Mutex
@@ -46,6 +48,8 @@ type round struct {
 	// ready to bind yet; unready counts them.
 	needed  map[types.UID]bool
 	unready int
+	// here are the members that were at Permit and have not been lost.
+	here map[types.UID]bool
 	// decided is closed when the round is binding or aborted.
 	decided chan struct{}
 	state   roundState
@@ -62,7 +66,8 @@ const (
 
 func (p *Plugin) newRound(g gathered, domain string, placed map[types.UID]pin) *round {
 	r := &round{plugin: p, key: g.key, group: g.group, domain: domain, missing: make([]int, len(g.roles)),
-		needed: map[types.UID]bool{}, decided: make(chan struct{})}
+		needed: map[types.UID]bool{}, here: map[types.UID]bool{}, decided: make(chan struct{}),
+		begun: p.gate.clock.Now(), extras: !g.needs()}
 	if g.running == 0 {
 		s := g.startOf(placed)
 		r.start = &s
@@ -91,6 +96,10 @@ func (r *round) arrive(pod *v1.Pod, role int) (*fwk.Status, time.Duration) {
 	if r.state == roundAborted {
 		return fwk.NewStatus(fwk.Unschedulable, "another pod of the gang could not be reserved"), 0
 	}
+	if len(r.here) == 0 && r.state == roundPending && !r.extras {
+		r.plugin.rounds.begin(r)
+	}
+	r.here[pod.UID] = true
 	r.missing[role]--
 	if r.state != roundPending {
 		return nil, 0
@@ -138,10 +147,12 @@ func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	select {
 	case <-r.decided:
 	case <-ctx.Done():
-		return fwk.AsStatus(context.Cause(ctx))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if ctx.Err() != nil && r.state != roundAborted {
+		return fwk.AsStatus(context.Cause(ctx))
+	}
 	if r.state == roundAborted {
 		return fwk.NewStatus(fwk.Unschedulable, "another pod of the gang could not be made ready to bind")
 	}
@@ -169,6 +180,7 @@ func (r *round) ready(pod *v1.Pod) {
 	}
 	r.state = roundBinding
 	close(r.decided)
+	r.over(settle)
 	waited := r.plugin.gate.placed(r.key)
 	if turned := r.plugin.rooms.whole(r.key); len(turned) > 0 {
 		r.plugin.handle.Activate(klog.Background(), turned)
@@ -188,14 +200,22 @@ func (r *round) lose(pod *v1.Pod) (unbound bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, needed := r.needed[pod.UID]
+	delete(r.here, pod.UID)
+	defer r.drained()
 	switch {
 	case r.state == roundBinding && pod.DeletionTimestamp == nil:
 		r.plugin.meter.attempted(outcomeUnbound)
 		r.plugin.report.refused(r.group, fmt.Sprintf("pod %s could not be bound and is tried again; its events say why", pod.Name))
 		r.plugin.gate.failed(r.key)
+		r.inVain()
 		return true
 	case r.state == roundReserved && needed:
-		r.plugin.report.refused(r.group, fmt.Sprintf("pod %s could not be made ready to bind, so none of the gang is bound and all are tried again; its events say why", pod.Name))
+		none := "none of the gang is bound"
+		if r.count.running > 0 {
+			none = fmt.Sprintf("none is bound of those that were planned beside the %d that run,", r.count.running)
+			r.inVain()
+		}
+		r.plugin.report.refused(r.group, fmt.Sprintf("pod %s could not be made ready to bind, so %s and all are tried again; its events say why", pod.Name, none))
 		r.abort()
 	case r.state == roundPending:
 		r.abort()
@@ -203,7 +223,39 @@ func (r *round) lose(pod *v1.Pod) (unbound bool) {
 	return false
 }
 
-// abort sends all members back. Callers hold mu.
+// inVain notes that the gang has nodes below its minimum, and could not be completed.
+// Pods beyond the minimum are no reason to let it go. Callers hold mu.
+func (r *round) inVain() {
+	if !r.extras {
+		r.plugin.gate.inVain(r.key, r.begun)
+	}
+}
+
+// leave is called when a pod is deleted.
+func (r *round) leave(pod types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, needed := r.needed[pod]; needed && (r.state == roundPending || r.state == roundReserved) {
+		r.abort()
+	}
+}
+
+// drained ends an aborted round when nobody is here any more. Callers hold mu.
+func (r *round) drained() {
+	if r.state == roundAborted && len(r.here) == 0 {
+		r.over(lastRetry)
+	}
+}
+
+// over lets the gang be planned again, after so long at the most. Callers hold mu.
+func (r *round) over(atMost time.Duration) {
+	if r.plugin.rounds.end(r) {
+		r.plugin.gate.resume(r.key, atMost)
+	}
+}
+
+// abort sends all members back, also those that would be made ready for a long time
+// yet. Callers hold mu.
 func (r *round) abort() {
 	r.state = roundAborted
 	r.plugin.meter.attempted(outcomeAborted)
@@ -214,6 +266,11 @@ func (r *round) abort() {
 		}
 	}
 	r.waiting = nil
+	for uid := range r.here {
+		if preparing := r.plugin.handle.GetPodInPreBind(uid); preparing != nil {
+			preparing.CancelPod("another pod of the gang could not be made ready to bind")
+		}
+	}
 }
 
 // Reserve implements fwk.ReservePlugin: in a commit the pod has its room.

@@ -35,6 +35,7 @@ func newCommit(t *testing.T, psMinimum, workerMinimum int) *commit {
 	c.round = c.plugin.newRound(gathered{
 		key: theGang, group: handle.group, roles: make([]clusterview.Role, 2),
 		problem: placement.Problem{Roles: []placement.Role{{Minimum: psMinimum}, {Minimum: workerMinimum}}},
+		quotas:  []quota{{pods: psMinimum + workerMinimum}},
 	}, "rack r1", nil)
 	return c
 }
@@ -53,6 +54,11 @@ func (c *commit) permit(name string, role int) fwk.Code {
 		c.handle.waiting[pod.UID] = &fakeWaiting{}
 	}
 	return status.Code()
+}
+
+// lose does what the engine does with a pod that cannot go on.
+func (c *commit) lose(name string) {
+	c.plugin.Unreserve(c.Context(), c.states[name], podNamed(name), "n1")
 }
 
 // preBind brings pods to the second barrier, all at a time, and returns what

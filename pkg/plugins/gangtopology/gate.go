@@ -73,7 +73,8 @@ type gate struct {
 	clock   clock.Clock
 	queue   workqueue.TypedDelayingInterface[types.NamespacedName]
 	report  *reporter
-	// goes tells whether a gang is being evicted; nil for none.
+	// goes tells whether a gang is being evicted, or a round of it is not over; nil for
+	// none.
 	goes func(types.NamespacedName) bool
 
 	mu sync.Mutex
@@ -246,8 +247,16 @@ func (g *gate) failed(key types.NamespacedName) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if gang, ok := g.gangs[key]; ok {
-		gang.failures.add(g.clock.Now())
 		g.lookAfter(key, gang, gang.retryAfter(lastRetry))
+	}
+}
+
+// resume looks soon at a gang that was put off until its round was over.
+func (g *gate) resume(key types.NamespacedName, atMost time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if gang, ok := g.gangs[key]; ok && !gang.due.IsZero() {
+		g.lookAfter(key, gang, gang.retryAfter(atMost))
 	}
 }
 
@@ -384,7 +393,7 @@ func (g *gate) open(logger klog.Logger, key types.NamespacedName) {
 	g.handle.Activate(logger, map[string]*v1.Pod{pod.Namespace + "/" + pod.Name: pod})
 }
 
-// putOff looks at the gang again when it may have gone.
+// putOff looks at the gang again when it may have gone, or its round be over.
 func (g *gate) putOff(key types.NamespacedName) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -57,6 +57,11 @@ func (p *Plugin) GeneratePlacements(ctx context.Context, state fwk.PodGroupCycle
 	}
 	begin := p.gate.clock.Now()
 	g, err := p.gather(ctx, group, parent.Nodes)
+	if p.rounds.of(g.key) != nil {
+		p.meter.attempted(outcomeNotOver)
+		state.Write(refusalKey, &refusal{waits: true})
+		return nil, g.unschedulable(beingReady)
+	}
 	if err != nil {
 		p.meter.attempted(outcomeInvalid)
 		return nil, p.refuse(g, err.Error())
@@ -126,7 +131,7 @@ func (p *Plugin) torn(g gathered) (types.NamespacedName, bool) {
 			continue
 		}
 		group, err := snapshot.PodGroups().Get(key.Namespace, key.Name)
-		if err != nil || p.remains.goes(key) {
+		if err != nil || p.remains.goes(key) || p.rounds.of(key) != nil {
 			continue
 		}
 		if p.holdsBack(key, group, state, priorityOf(g.group)) {

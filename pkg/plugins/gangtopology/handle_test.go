@@ -6,6 +6,7 @@ package gangtopology
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	schedulercache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -34,6 +36,7 @@ type fakeHandle struct {
 	activations int
 	activated   []string // by the pod that stood for the gang
 	waiting     map[types.UID]*fakeWaiting
+	preparing   map[types.UID]*fakePreparing
 	events      []string
 	told        []string // to pods
 }
@@ -81,6 +84,27 @@ func (h *fakeHandle) GetWaitingPod(uid types.UID) fwk.WaitingPod {
 		return pod
 	}
 	return nil
+}
+
+func (h *fakeHandle) SnapshotSharedLister() fwk.SharedLister {
+	return schedulercache.NewEmptySnapshot()
+}
+func (h *fakeHandle) GetPodInPreBind(uid types.UID) fwk.PodInPreBind {
+	if pod, ok := h.preparing[uid]; ok {
+		return pod
+	}
+	return nil
+}
+
+// fakePreparing is a pod in PreBind, until it is cancelled.
+type fakePreparing struct {
+	fwk.PodInPreBind
+	cancelled atomic.Bool
+}
+
+func (p *fakePreparing) CancelPod(string) bool {
+	p.cancelled.Store(true)
+	return true
 }
 
 type fakeGroups struct {

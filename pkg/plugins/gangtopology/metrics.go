@@ -92,6 +92,7 @@ const (
 	outcomeTogether   outcome = "filters_together"
 	outcomeTorn       outcome = "waits_for_torn_gang"
 	outcomeNotQueued  outcome = "not_queued_yet"
+	outcomeNotOver    outcome = "waits_for_its_own_pods"
 	outcomeAborted    outcome = "aborted_before_binding"
 	outcomeUnbound    outcome = "binding_failed"
 	outcomeReleased   outcome = "released"
@@ -99,7 +100,7 @@ const (
 
 var outcomes = []outcome{
 	outcomePlaced, outcomeNoRoom, outcomePreempting, outcomeNoExtras, outcomeInvalid, outcomeTogether,
-	outcomeTorn, outcomeNotQueued, outcomeAborted, outcomeUnbound, outcomeReleased,
+	outcomeTorn, outcomeNotQueued, outcomeNotOver, outcomeAborted, outcomeUnbound, outcomeReleased,
 }
 
 // sizeClasses of a gang, by the most pods that each takes.

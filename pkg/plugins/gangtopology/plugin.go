@@ -8,7 +8,7 @@
 //	PreEnqueue         gate.go      is the gang complete, and worth another try? (lack.go, help.go, line.go)
 //	PlacementGenerate  generate.go  plan: one placement, the plan's nodes, or why not
 //	PreFilter, Filter  pin.go       each pod on its one node, all in-tree filters run there
-//	Permit, PreBind    barrier.go   nothing binds before the quorum is reserved and ready
+//	Permit, PreBind    barrier.go   nothing binds before the quorum is reserved and ready (rounds.go)
 //	PreScore, Score    score.go     a single pod where gangs lose least
 //	PostFilter         postfilter.go  who is evicted, if that lets a gang or a pod start (victims.go, evict.go, remains.go)
 //
@@ -23,6 +23,7 @@ import (
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	policylisters "k8s.io/client-go/listers/policy/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
@@ -46,6 +47,7 @@ type Plugin struct {
 	builder *clusterview.Builder // used by the scheduling thread alone
 	report  *reporter
 	rooms   *rooms
+	rounds  rounds
 	evictor *evictor
 	remains *remains
 	budgets policylisters.PodDisruptionBudgetLister
@@ -118,7 +120,7 @@ func Factory(verdict Verdict, events record.EventRecorder, topologies cache.Shar
 		}
 		p.rooms = newRooms(whole, p.gate.clock)
 		p.remains = newRemains(p.evictor, handle, p.gate.clock, p.gate.hurry)
-		p.gate.goes = p.remains.goes
+		p.gate.goes = func(key types.NamespacedName) bool { return p.remains.goes(key) || p.rounds.of(key) != nil }
 		p.linked = &linked{gate: p.gate}
 		p.promises = newPromises(events, p.gate.clock)
 		if topologies != nil {

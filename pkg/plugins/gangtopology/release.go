@@ -22,20 +22,22 @@ const (
 	// twice as long, up to lastRelease.
 	firstRelease = time.Minute
 	lastRelease  = 16 * time.Minute
-	// failureGap is how long after a failed binding another one is of the same
-	// series; tries are no further apart than lastRetry.
+	// failureGap is how long after a failed try another one is of the same series if
+	// it begins then; tries are no further apart than lastRetry.
 	failureGap = 30 * time.Second
 )
 
-// failures are a gang's bindings that failed one after another.
+// failures are a gang's tries that failed one after another: pods could not be bound,
+// or not be made ready to be.
 type failures struct {
 	first, last time.Time
 	// releases is how often the gang has given up its nodes since it was calm.
 	releases int
 }
 
-func (f *failures) add(now time.Time) {
-	if now.Sub(f.last) > failureGap {
+// add counts a try that began then and has failed now.
+func (f *failures) add(begun, now time.Time) {
+	if begun.Sub(f.last) > failureGap {
 		f.first = now
 	}
 	f.last = now
@@ -80,6 +82,16 @@ func (p *Plugin) letGo(g gathered, uid types.UID, why string) {
 		preemptor: "release of gang " + g.key.String(), uid: uid, priority: priorityOf(g.group), victims: g.on,
 		units: []clusterview.Unit{{Gang: g.key, Pods: g.on}}, wake: func() {}, why: why, what: "Released",
 	})
+}
+
+// inVain is called when a gang that has nodes below its minimum could not be completed,
+// and begun is when the try began.
+func (g *gate) inVain(key types.NamespacedName, begun time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if gang, ok := g.gangs[key]; ok {
+		gang.failures.add(begun, g.clock.Now())
+	}
 }
 
 // releases tells whether the gang is to give up its nodes, and begins to count anew

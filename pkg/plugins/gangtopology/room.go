@@ -272,6 +272,9 @@ func (p *Plugin) watch(pods cache.SharedIndexInformer) (synced cache.InformerSyn
 		UpdateFunc: func(old, obj any) {
 			p.rooms.runs(obj.(*v1.Pod))
 			p.rooms.updated(old.(*v1.Pod), obj.(*v1.Pod))
+			if obj.(*v1.Pod).DeletionTimestamp != nil {
+				p.rounds.gone(obj.(*v1.Pod))
+			}
 		},
 		DeleteFunc: func(obj any) {
 			pod := final[*v1.Pod](obj)
@@ -280,6 +283,7 @@ func (p *Plugin) watch(pods cache.SharedIndexInformer) (synced cache.InformerSyn
 				p.gate.changed()
 			}
 			p.evictor.gone(pod)
+			p.rounds.gone(pod)
 		},
 	})
 	if err != nil {
