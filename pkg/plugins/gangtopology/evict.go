@@ -103,7 +103,9 @@ type order struct {
 	// why is said on the victims, and their event's reason is what.
 	why, what string
 
-	left map[types.UID]bool
+	// left are those of the victims, and of orders that this one replaced, that have not
+	// gone; own are its victims.
+	left, own map[types.UID]bool
 }
 
 // preempted is what victims are told.
@@ -138,12 +140,12 @@ func (e *evictor) evict(o order) {
 			o.whole = append(o.whole, unit.Gang)
 		}
 	}
-	o.left = map[types.UID]bool{}
+	o.left, o.own = map[types.UID]bool{}, map[types.UID]bool{}
 	more := false
 	e.mu.Lock()
 	before := e.orders[o.uid]
 	for _, pod := range o.victims {
-		o.left[pod.UID] = true
+		o.left[pod.UID], o.own[pod.UID] = true, true
 		more = more || before == nil || !before.left[pod.UID]
 	}
 	if !more {
@@ -231,7 +233,7 @@ func (e *evictor) complete(o *order) {
 		}
 		e.mu.Lock()
 		for _, pod := range late.Pods {
-			o.left[pod.UID] = true
+			o.left[pod.UID], o.own[pod.UID] = true, true
 		}
 		e.mu.Unlock()
 		o.victims = append(o.victims, late.Pods...)
@@ -452,10 +454,23 @@ func (e *evictor) gone(pod *v1.Pod) {
 	}
 }
 
+// close ends an order that could not be carried out, or is not wanted. One that has
+// replaced it does not wait for its victims any more: nobody evicts them.
 func (e *evictor) close(o *order) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.orders[o.uid] == o {
+	other := e.orders[o.uid]
+	if other == nil {
+		return
+	}
+	if other != o {
+		for uid := range o.own {
+			if !other.own[uid] {
+				delete(other.left, uid)
+			}
+		}
+	}
+	if other == o || len(other.left) == 0 {
 		delete(e.orders, o.uid)
 	}
 }

@@ -100,7 +100,7 @@ func boundPods(n int) []*v1.Pod {
 }
 
 func orderFor(preemptor *v1.Pod, victims []*v1.Pod) *order {
-	return &order{preemptor: "pod ns/" + preemptor.Name, uid: preemptor.UID, pods: []*v1.Pod{preemptor}, victims: victims, why: "evicted", left: map[types.UID]bool{}}
+	return &order{preemptor: "pod ns/" + preemptor.Name, uid: preemptor.UID, pods: []*v1.Pod{preemptor}, victims: victims, why: "evicted", left: map[types.UID]bool{}, own: map[types.UID]bool{}}
 }
 
 var forbidden = apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p", nil)
@@ -322,5 +322,63 @@ func TestOrderIsNotBegunTwice(t *testing.T) {
 	s.forget(o.uid)
 	if got := s.failed(o.uid); got != firstEvictRetry {
 		t.Errorf("waits %s after a success, want %s", got, firstEvictRetry)
+	}
+}
+
+// TestVictimsOfAnOrderThatFailedAreNotWaitedFor by the one that replaced it amid its
+// pause: nobody would evict them, and their gang would go for ever.
+func TestVictimsOfAnOrderThatFailedAreNotWaitedFor(t *testing.T) {
+	for name, tc := range map[string]struct {
+		second  []int // the victims of the second order
+		gone    []int // before the first one's pause is over
+		waits   bool  // the second order is under way then
+		evicted bool  // the victim that was refused is evicted again
+	}{
+		"the others have gone":                {[]int{1}, []int{1}, false, false},
+		"the others have not gone yet":        {[]int{1}, nil, true, false},
+		"the second order has the victim too": {[]int{0, 1}, []int{1}, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			preemptor, victims := podNamed("preemptor"), boundPods(2)
+			s := newEvictScene(t, append(slices.Clone(victims), preemptor)...)
+			refused := make(chan struct{}, 100)
+			s.refuse = func(request string) error {
+				if request == "delete victim-0" {
+					refused <- struct{}{}
+					return forbidden
+				}
+				return nil
+			}
+			woken := make(chan struct{}, 2)
+			first := orderFor(preemptor, victims[:1])
+			first.wake = func() { woken <- struct{}{} }
+			s.evict(*first)
+			<-refused
+			second := orderFor(preemptor, nil)
+			second.wake = func() {}
+			for _, i := range tc.second {
+				second.victims = append(second.victims, victims[i])
+			}
+			s.evict(*second)
+			for _, i := range tc.gone {
+				s.gone(victims[i])
+			}
+			if !s.busy(preemptor.UID) || !s.has(victims[0].UID) {
+				t.Error("the first order's victim is forgotten before its pause is over")
+			}
+			<-woken
+			if got := s.busy(preemptor.UID); got != tc.waits {
+				t.Errorf("an order is under way: %t, want %t", got, tc.waits)
+			}
+			if got := s.has(victims[0].UID); got != tc.evicted {
+				t.Errorf("the victim that was refused is waited for: %t, want %t", got, tc.evicted)
+			}
+			third := orderFor(preemptor, victims[:1])
+			third.wake = func() {}
+			s.evict(*third)
+			if again := s.ordered(preemptor.UID).own[victims[0].UID]; !again {
+				t.Error("it cannot be evicted again")
+			}
+		})
 	}
 }
