@@ -181,6 +181,7 @@ func (r *round) ready(pod *v1.Pod) {
 	r.state = roundBinding
 	close(r.decided)
 	r.over(settle)
+	r.plugin.remains.begins(r.key)
 	waited := r.plugin.gate.placed(r.key)
 	if turned := r.plugin.rooms.whole(r.key); len(turned) > 0 {
 		r.plugin.handle.Activate(klog.Background(), turned)

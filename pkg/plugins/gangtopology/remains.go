@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -46,10 +47,13 @@ type remains struct {
 
 	mu     sync.Mutex
 	marked map[types.UID]*v1.Pod // on nodes, and not being deleted
+	// left is when gangs were marked of which marked pods have gone, or are going.
+	left map[types.NamespacedName]time.Time
 }
 
 func newRemains(evictor *evictor, handle fwk.Handle, clock clock.PassiveClock, again func(types.NamespacedName)) *remains {
-	return &remains{evictor: evictor, groups: handle.PodGroupManager(), clock: clock, again: again, marked: map[types.UID]*v1.Pod{}}
+	return &remains{evictor: evictor, groups: handle.PodGroupManager(), clock: clock, again: again,
+		marked: map[types.UID]*v1.Pod{}, left: map[types.NamespacedName]time.Time{}}
 }
 
 func (r *remains) watch(pods cache.SharedIndexInformer) error {
@@ -78,6 +82,21 @@ func (r *remains) forget(pod *v1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.marked, pod.UID)
+	if key, ok := clusterview.GangOf(pod); ok && pod.Spec.NodeName != "" && clusterview.IsPreempted(pod) {
+		if at := markedAt(pod); at.After(r.left[key]) {
+			r.left[key] = at
+		}
+	}
+}
+
+// begins is called when the gang is placed anew: what it has then is no remains.
+func (r *remains) begins(key types.NamespacedName) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.left, key)
 }
 
 // goes tells whether the gang is being evicted whole.
@@ -100,18 +119,60 @@ func (r *remains) has(key types.NamespacedName) bool {
 	return false
 }
 
-func (r *remains) fresh(pod *v1.Pod) bool {
-	_, mark := podutil.GetPodCondition(&pod.Status, v1.DisruptionTarget)
-	return mark != nil && r.clock.Since(mark.LastTransitionTime.Time) < staleMark
+func (r *remains) fresh(pod *v1.Pod) bool { return r.clock.Since(markedAt(pod)) < staleMark }
+
+// markedAt is when the pod was marked; zero if it is not.
+func markedAt(pod *v1.Pod) time.Time {
+	if _, mark := podutil.GetPodCondition(&pod.Status, v1.DisruptionTarget); mark != nil {
+		return mark.LastTransitionTime.Time
+	}
+	return time.Time{}
 }
 
 // run finishes what was begun, until ctx ends.
 func (r *remains) run(ctx context.Context) {
-	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		for key, example := range r.gangs() {
-			r.finish(ctx, key, example)
+	wait.UntilWithContext(ctx, r.look, remainsCheck)
+}
+
+func (r *remains) look(ctx context.Context) {
+	for key, example := range r.gangs() {
+		r.finish(ctx, key, example)
+	}
+	for key, at := range r.gone() {
+		r.follow(ctx, key, at)
+	}
+}
+
+// gone are the gangs of which marked pods have gone lately, and when they were marked.
+func (r *remains) gone() map[types.NamespacedName]time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.left, func(_ types.NamespacedName, at time.Time) bool { return r.clock.Since(at) >= staleMark })
+	return maps.Clone(r.left)
+}
+
+// follow evicts what was bound of a gang when all others of it had gone: a scheduler had
+// asked for that, and died before the answer came. It bears no mark, and is known by
+// being bound a moment before its siblings were marked, or later, and made before. What
+// is made anew is not, and a gang of which such a pod has a node, or that this process
+// has placed since, is left to the planner.
+func (r *remains) follow(ctx context.Context, key types.NamespacedName, marked time.Time) {
+	group, err := r.groups.PodGroups().Get(key.Namespace, key.Name)
+	if err != nil || r.evictor.goes(key) {
+		return
+	}
+	late := r.evictor.members(key)
+	if len(late) == 0 || len(late) >= quorumOf(group) {
+		return
+	}
+	for _, pod := range late {
+		_, bound := podutil.GetPodCondition(&pod.Status, v1.PodScheduled)
+		if bound == nil || bound.Status != v1.ConditionTrue || bound.LastTransitionTime.Time.Before(marked.Add(-startsFor)) ||
+			!pod.CreationTimestamp.Time.Before(marked) || clusterview.IsPreempted(pod) || r.evictor.has(pod.UID) {
+			return
 		}
-	}, remainsCheck)
+	}
+	r.evict(ctx, key, late, "")
 }
 
 // gangs are those with marked pods, and one of these; the ones that are being
@@ -160,6 +221,10 @@ func (r *remains) finish(ctx context.Context, key types.NamespacedName, marked *
 			why = mark.Message
 		}
 	}
+	r.evict(ctx, key, victims, why)
+}
+
+func (r *remains) evict(ctx context.Context, key types.NamespacedName, victims []*v1.Pod, why string) {
 	klog.FromContext(ctx).Info("Evicting what a preemption has left of a gang", "podGroup", klog.KRef(key.Namespace, key.Name), "pods", len(victims), "preemption", why)
 	r.evictor.evict(order{
 		preemptor: "the rest of gang " + key.String(), uid: types.UID("rest of " + key.String()), whole: []types.NamespacedName{key}, victims: victims,

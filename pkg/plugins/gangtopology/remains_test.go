@@ -32,27 +32,50 @@ func TestWhatIsLeftOfAGangIsKnownByItsMarks(t *testing.T) {
 		age        time.Duration // of the marks
 		noGroup    bool
 		ordered    bool // the pods are victims of an order that is under way
+		went       bool // marked pods have gone besides
+		placed     bool // the gang has been placed after that
+		anew       int  // how many of those on nodes were made after that
+		running    bool // those on nodes have been for long
 		goes       bool
 	}{
-		"some have gone":                               {on: 2, marked: 2, goes: true},
-		"some have gone, and another was bound":        {on: 3, marked: 2, goes: true},
-		"none has gone":                                {on: minimum, marked: minimum},
-		"more than the minimum is left":                {on: minimum + 1, marked: 1},
-		"members were lost, and none is marked":        {on: 2},
-		"the rest is about to be bound":                {on: 2, marked: 2, about: 2},
-		"one was bound too late to be marked":          {on: 1, begun: true, goes: true},
-		"whole gang":                                   {on: minimum, begun: true},
-		"nothing is left":                              {begun: true},
-		"the marks are stale":                          {on: 2, marked: 2, age: staleMark},
-		"it is being evicted":                          {on: 2, marked: 2, ordered: true},
-		"nobody knows its size, and all is marked":     {on: 2, marked: 2, noGroup: true, goes: true},
-		"nobody knows its size, and not all is marked": {on: 2, marked: 1, noGroup: true},
+		"some have gone":                                         {on: 2, marked: 2, goes: true},
+		"some have gone, and another was bound":                  {on: 3, marked: 2, goes: true},
+		"none has gone":                                          {on: minimum, marked: minimum},
+		"more than the minimum is left":                          {on: minimum + 1, marked: 1},
+		"members were lost, and none is marked":                  {on: 2},
+		"the rest is about to be bound":                          {on: 2, marked: 2, about: 2},
+		"one was bound too late to be marked":                    {on: 1, begun: true, goes: true},
+		"whole gang":                                             {on: minimum, begun: true},
+		"nothing is left":                                        {begun: true},
+		"the marks are stale":                                    {on: 2, marked: 2, age: staleMark},
+		"it is being evicted":                                    {on: 2, marked: 2, ordered: true},
+		"all that were marked have gone, and one was bound late": {on: 1, went: true, goes: true},
+		"that was long ago":                                      {on: 1, went: true, age: staleMark},
+		"it is being bound anew, in part":                        {on: 2, went: true, anew: 2},
+		"it is being bound anew beside a late one":               {on: 2, went: true, anew: 1},
+		"it has been placed anew":                                {on: 1, went: true, placed: true},
+		"it is whole anew":                                       {on: minimum, went: true, anew: minimum},
+		"spares were evicted, then members were lost":            {on: 2, went: true, running: true},
+		"one of it is about to be bound":                         {on: 1, about: 1, went: true},
+		"nobody knows its size, and all is marked":               {on: 2, marked: 2, noGroup: true, goes: true},
+		"nobody knows its size, and not all is marked":           {on: 2, marked: 1, noGroup: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			handle := newFakeHandle(minimum)
 			clock := testingclock.NewFakeClock(epochZero)
 			pods := boundPods(tc.on)
+			for i, pod := range pods {
+				at := epochZero.Add(-tc.age - 10*time.Second)
+				if i < tc.anew {
+					at = epochZero.Add(time.Second)
+				}
+				pod.CreationTimestamp = metav1.NewTime(at)
+				if tc.running {
+					at = at.Add(-startsFor)
+				}
+				pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(at)}}
+			}
 			marked(pods[:tc.marked], tc.age)
 			s := newEvictScene(t, pods...)
 			handle.scheduled = append(handle.scheduled, pods...)
@@ -74,9 +97,17 @@ func TestWhatIsLeftOfAGangIsKnownByItsMarks(t *testing.T) {
 			if tc.ordered {
 				s.orders["preemptor"] = &order{left: map[types.UID]bool{pods[0].UID: true}}
 			}
-			for key, example := range r.gangs() {
-				r.finish(t.Context(), key, example)
+			if tc.went {
+				gone := podNamed("gone")
+				gone.Spec.NodeName = "n"
+				marked([]*v1.Pod{gone}, tc.age)
+				r.see(gone)
+				r.forget(gone)
 			}
+			if tc.placed {
+				r.begins(theGang)
+			}
+			r.look(t.Context())
 			if got := r.goes(theGang); got != tc.goes {
 				t.Errorf("the gang goes: %t, want %t", got, tc.goes)
 			}
