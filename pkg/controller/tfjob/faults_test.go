@@ -21,23 +21,31 @@ import (
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
 )
 
-// apply does to a controller's caches and handlers what an informer does.
+// apply shows the controllers a change.
 func (w *world) apply(resource string, c change) {
+	w.show(w.controller, w.jobs, resource, c)
+	if w.standby != nil {
+		w.show(w.standby, w.standbys, resource, c)
+	}
+}
+
+// show does to a controller's caches and handlers what an informer does.
+func (w *world) show(controller *Controller, jobs cache.Indexer, resource string, c change) {
 	kind := map[string]string{resPods: kindPod, resServices: kindService, resGroups: kindPodGroup}[resource]
 	indexer := map[string]cache.Indexer{
-		resJobs: w.jobs, resPods: w.controller.pods, resServices: w.controller.services, resGroups: w.controller.groups,
+		resJobs: jobs, resPods: controller.pods, resServices: controller.services, resGroups: controller.groups,
 	}[resource]
 	var err error
 	switch {
 	case c.after == nil:
 		err = indexer.Delete(c.before)
-		w.controller.objectGone(kind, c.before)
+		controller.objectGone(kind, c.before)
 	case c.before == nil:
 		err = indexer.Add(c.after)
-		w.controller.objectChanged(kind, nil, c.after)
+		controller.objectChanged(kind, nil, c.after)
 	default:
 		err = indexer.Update(c.after)
-		w.controller.objectChanged(kind, c.before, c.after)
+		controller.objectChanged(kind, c.before, c.after)
 	}
 	if err != nil {
 		w.t.Fatal(err)
@@ -51,7 +59,7 @@ func (w *world) reconcile() error {
 }
 
 // settle runs controller and kubelet until nothing changes any more: pods that wait run, pods that run and have all their peers
-// succeed, pods that are deleted go.
+// succeed, pods that are deleted end with 0 and go.
 func (w *world) settle() {
 	w.fault = func(string) fault { return works }
 	for range 100 {
@@ -100,12 +108,15 @@ func (w *world) kubelet(chosen func(name string) bool) {
 		pod := w.objects[resPods][name].(*corev1.Pod)
 		switch {
 		case !chosen(name):
+		case pod.DeletionTimestamp != nil && pod.Status.Phase == corev1.PodRunning:
+			w.setPhase(name, corev1.PodSucceeded, endedAt(0, w.clock))
 		case pod.DeletionTimestamp != nil:
 			w.remove(resPods, name)
 		case pod.Status.Phase == corev1.PodPending:
 			w.setPhase(name, corev1.PodRunning)
 		case pod.Status.Phase == corev1.PodRunning && all && strings.Contains(name, "worker"):
 			w.setPhase(name, corev1.PodSucceeded, exited(0))
+			w.trained[name] = true
 		}
 	}
 }
@@ -295,6 +306,9 @@ func TestRandomFaults(t *testing.T) {
 			w.settle()
 			if diff := cmp.Diff(wantEnd[policy], w.end()); diff != "" {
 				t.Errorf("end (-want +got):\n%s", diff)
+			}
+			if len(w.trained) != 3 {
+				t.Errorf("only %v have trained", w.trained)
 			}
 			// A worker that was killed had to be replaced to succeed, and counts once; a suspension may come before its end is seen.
 			faults := 0

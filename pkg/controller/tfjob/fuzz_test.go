@@ -202,11 +202,13 @@ func (w *world) rests() bool {
 	return false
 }
 
-// obey is a kubelet whose pods run once and succeed.
+// obey is a kubelet whose pods run once and succeed, also when they are told to go. Under Always they do it only then.
 func (w *world) obey() {
 	for _, name := range w.podNames() {
 		pod := w.objects[resPods][name].(*corev1.Pod)
 		switch {
+		case pod.DeletionTimestamp != nil && pod.Status.Phase == corev1.PodRunning:
+			w.setPhase(name, corev1.PodSucceeded, endedAt(0, w.clock))
 		case pod.DeletionTimestamp != nil:
 			w.remove(resPods, name)
 		case pod.Status.Phase == corev1.PodPending:

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
@@ -36,8 +37,10 @@ type view struct {
 	adopt, strays, foreign []claimed
 	taken                  map[entry]bool
 
-	// departed are pods that are gone, by name, as far as this controller has seen them go.
+	// departed are pods that are gone, by name, as far as this controller has seen them go; own are those of pods that the controller has
+	// told to go, by UID, see departures.go.
 	departed map[string]departure
+	own      map[types.UID]bool
 
 	// refused is what the API server said of an object of the job's as it is now: that no such object can exist.
 	refused string
@@ -48,10 +51,10 @@ type view struct {
 	open map[entry]bool
 }
 
-// gather reads caches only.
+// gather reads caches and the ledger only.
 func (c *Controller) gather(stored *kubeflowv1.TFJob, now time.Time) (*view, error) {
 	v := &view{
-		stored: stored, taken: map[entry]bool{}, open: c.ledger.open(stored.UID, now), departed: c.ledger.departed(stored.UID),
+		stored: stored, taken: map[entry]bool{}, open: c.ledger.open(stored.UID, now),
 		refused: c.ledger.refusal(stored.UID, stored.Generation), told: c.ledger.toldOf(stored.UID),
 	}
 	v.job, v.problems = canonical(stored)
@@ -60,6 +63,7 @@ func (c *Controller) gather(stored *kubeflowv1.TFJob, now time.Time) (*view, err
 	if v.pods, err = owned[*corev1.Pod](c.pods, v, kindPod, now); err != nil {
 		return nil, err
 	}
+	c.ledger.attend(v)
 	if v.services, err = owned[*corev1.Service](c.services, v, kindService, now); err != nil {
 		return nil, err
 	}

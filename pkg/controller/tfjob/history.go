@@ -23,12 +23,15 @@ type history struct {
 	restarts  map[int]kubeflowv1.ReplicaRestarts
 }
 
-func historyFrom(status *kubeflowv1.ReplicaStatus) history {
+// historyFrom reads the history of a role. Under Always nothing succeeds, whatever was written down.
+func historyFrom(status *kubeflowv1.ReplicaStatus, policy kubeflowv1.RestartPolicy) history {
 	h := history{succeeded: indexSet{}, restarts: map[int]kubeflowv1.ReplicaRestarts{}}
 	if status == nil {
 		return h
 	}
-	h.succeeded = parseIndexes(status.SucceededIndexes)
+	if policy != kubeflowv1.RestartPolicyAlways {
+		h.succeeded = parseIndexes(status.SucceededIndexes)
+	}
 	for _, r := range status.Restarts {
 		h.restarts[int(r.Index)] = r
 	}

@@ -38,7 +38,9 @@ type life struct {
 	services map[string]*corev1.Service
 	groups   map[string]podGroup
 
-	succeeded map[string]bool // whatever a reconcile has seen succeed
+	told      map[types.UID]bool // pods that the controller told to go
+	onCommand map[types.UID]bool // those that ended then
+	succeeded map[string]bool    // whatever a reconcile has seen succeed
 }
 
 // Whatever happens to a job, the decisions about it keep these rules:
@@ -47,7 +49,7 @@ type life struct {
 //	H2 completionTime if and only if terminal
 //	H3 counts equal pods
 //	H4 never two pods for one identity
-//	H5 an index that has succeeded is never run again
+//	H5 an index that has succeeded is never run again, and one that ended because the controller told it to go has not succeeded
 //	H6 the same world, the same decision; and a second look at it changes nothing
 //	H7 nothing is created for a job that has ended, is suspended or cannot be run
 //	H8 one condition per type, Running and Restarting never both, state is the last that holds
@@ -76,7 +78,7 @@ func newLife(t *testing.T, seed uint64) *life {
 	l := &life{
 		t: t, rng: rand.New(rand.NewPCG(seed, 7)), now: testTime,
 		pods: map[string]*corev1.Pod{}, services: map[string]*corev1.Service{}, groups: map[string]podGroup{},
-		succeeded: map[string]bool{},
+		told: map[types.UID]bool{}, onCommand: map[types.UID]bool{}, succeeded: map[string]bool{},
 	}
 	l.job = makeJob(replicas(worker, int32(l.rng.IntN(4)), l.restartPolicy()))
 	for _, kind := range []kubeflowv1.ReplicaType{ps, chief, evaluator} {
@@ -192,10 +194,13 @@ func (l *life) live(old *corev1.Pod) {
 	l.pods[pod.Name] = pod
 	ended := hasEnded(pod)
 	switch n := l.rng.IntN(10); {
-	case pod.DeletionTimestamp != nil && (ended || n < 3):
+	case pod.DeletionTimestamp != nil && ended:
 		delete(l.pods, pod.Name)
-	case n == 9: // by a drain, a collector, a user
-		terminating(pod)
+	case pod.DeletionTimestamp != nil && pod.Status.Phase == running && n < 3: // whatever its policy
+		pod.Status.Phase = []corev1.PodPhase{succeeded, failed}[l.rng.IntN(2)]
+		endedAt(map[corev1.PodPhase]int32{succeeded: 0, failed: 143}[pod.Status.Phase], l.now)(pod)
+	case n == 9 && pod.DeletionTimestamp == nil: // by a drain, a collector, a user
+		going(l.now)(pod)
 	case ended:
 	case pod.Status.Phase == pending:
 		pod.Status.Phase = running
@@ -204,7 +209,7 @@ func (l *life) live(old *corev1.Pod) {
 		}
 	case n < 3 && pod.Spec.RestartPolicy != corev1.RestartPolicyAlways:
 		pod.Status.Phase = succeeded
-		exited(0)(pod)
+		endedAt(0, l.now.Add(-time.Second))(pod)
 	case n < 5:
 		pod.Status.Phase = failed
 		exited([]int32{1, 127, 128, 137, 0}[l.rng.IntN(5)])(pod)
@@ -212,11 +217,14 @@ func (l *life) live(old *corev1.Pod) {
 		restarted(containerRestarts(pod) + 1)(pod)
 		pod.Status.ContainerStatuses = pod.Status.ContainerStatuses[len(pod.Status.ContainerStatuses)-1:]
 	}
+	if hasEnded(pod) && !ended {
+		l.onCommand[pod.UID] = l.told[pod.UID]
+	}
 	l.note("%s is %s, going %v", pod.Name, pod.Status.Phase, pod.DeletionTimestamp != nil)
 }
 
 func (l *life) view() *view {
-	v := &view{stored: l.job, pods: l.pods, services: l.services, groups: l.groups, open: map[entry]bool{}, taken: map[entry]bool{}}
+	v := &view{stored: l.job, pods: l.pods, services: l.services, groups: l.groups, open: map[entry]bool{}, taken: map[entry]bool{}, own: l.told}
 	v.job, v.problems = canonical(l.job)
 	v.roles = rolesFrom(v.job)
 	v.perJob = perJobServices(v, testOptions)
@@ -245,9 +253,10 @@ func (l *life) look() {
 			delete(l.pods, pod.Name)
 			continue
 		}
-		going := pod.DeepCopy()
-		terminating(going)
-		l.pods[pod.Name] = going
+		l.told[pod.UID] = true
+		told := pod.DeepCopy()
+		going(l.now)(told)
+		l.pods[pod.Name] = told
 	}
 	for _, s := range p.deleteServices {
 		delete(l.services, s.Name)
@@ -326,9 +335,11 @@ func (l *life) checkCounts(v *view, status *kubeflowv1.JobStatus) {
 			case pod == nil:
 			case isActive(pod):
 				want.Active++
-			case pod.Status.Phase == succeeded:
+			case pod.Status.Phase == succeeded && r.spec.RestartPolicy == kubeflowv1.RestartPolicyAlways:
+				want.Failed++
+			case pod.Status.Phase == succeeded && !l.onCommand[pod.UID]:
 				want.Succeeded++
-			case pod.Status.Phase == failed:
+			case pod.Status.Phase == failed && (r.spec.RestartPolicy != kubeflowv1.RestartPolicyNever || !l.onCommand[pod.UID]):
 				want.Failed++
 			}
 		}
@@ -340,8 +351,21 @@ func (l *life) checkCounts(v *view, status *kubeflowv1.JobStatus) {
 }
 
 func (l *life) checkCreations(v *view, p *plan, idle bool) {
-	for name, pod := range l.pods {
-		l.succeeded[name] = l.succeeded[name] || pod.Status.Phase == succeeded
+	for i := range v.roles {
+		r := &v.roles[i]
+		for name, pod := range l.pods {
+			if pod.Labels[kubeflowv1.ReplicaTypeLabel] == r.name && pod.Status.Phase == succeeded &&
+				r.spec.RestartPolicy != kubeflowv1.RestartPolicyAlways && !l.onCommand[pod.UID] {
+				l.succeeded[name] = true
+			}
+		}
+		if rs := p.status.ReplicaStatuses[r.kind]; rs != nil && r.kind != evaluator { // which may have been another's
+			for index := range parseIndexes(rs.SucceededIndexes) {
+				if name := (slot{r, index}).name(v.job); !l.succeeded[name] {
+					l.t.Errorf("H5 %s counts as succeeded", name)
+				}
+			}
+		}
 	}
 	seen := map[string]bool{}
 	for _, n := range p.createPods {

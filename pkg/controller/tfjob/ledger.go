@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -27,19 +25,14 @@ type ledger struct {
 	jobs map[types.UID]map[entry]time.Time
 	// asked are the UIDs of what the controller itself has deleted and not seen gone.
 	asked map[types.UID]map[types.UID]bool
-	// gone are pods that ended and were gone before anybody looked, by name.
-	gone map[types.UID]map[string]departure
+	// present are the UIDs of pods that were found where the job wants them, and not told to go; they stay until they are gone. gone are
+	// pods that are, by name.
+	present map[types.UID]map[types.UID]bool
+	gone    map[types.UID]map[string]departure
 	// refused is what the API server will not have of a job, as its specification is.
 	refused map[types.UID]refusal
 	// told is what a job has been told about.
 	told map[types.UID]map[string]bool
-}
-
-// departure is the last that was seen of a pod that succeeded, or that somebody else deleted: its name, phase, reason and exit codes.
-type departure struct {
-	pod *corev1.Pod
-	at  time.Time
-	own bool // the controller deleted it
 }
 
 // refusal is the API server's word on an object that was made from a job's specification: invalid.
@@ -60,12 +53,12 @@ func deletion(kind string, object types.UID) entry { return entry{kind: kind, go
 
 func newLedger() *ledger {
 	return &ledger{
-		jobs:  map[types.UID]map[entry]time.Time{},
-		asked: map[types.UID]map[types.UID]bool{},
-		gone:  map[types.UID]map[string]departure{},
-		told:  map[types.UID]map[string]bool{},
-
+		jobs:    map[types.UID]map[entry]time.Time{},
+		asked:   map[types.UID]map[types.UID]bool{},
+		present: map[types.UID]map[types.UID]bool{},
+		gone:    map[types.UID]map[string]departure{},
 		refused: map[types.UID]refusal{},
+		told:    map[types.UID]map[string]bool{},
 	}
 }
 
@@ -81,10 +74,7 @@ func (l *ledger) enter(job types.UID, e entry, now time.Time) {
 func (l *ledger) strike(job types.UID, e entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.jobs[job], e)
-	if len(l.jobs[job]) == 0 {
-		delete(l.jobs, job)
-	}
+	drop(l.jobs, job, e)
 }
 
 // open lists what a job still waits to see, and forgets what it has waited for too long.
@@ -100,36 +90,6 @@ func (l *ledger) open(job types.UID, now time.Time) map[entry]bool {
 		open[e] = true
 	}
 	return open
-}
-
-// witness notes the last that was seen of a pod that is gone, if it is of interest. Pods of finished work are what cluster autoscalers
-// and pod collectors delete first, and the kubelet takes a deleted pod away as soon as it has ended.
-func (l *ledger) witness(job types.UID, pod *corev1.Pod, ofInterest bool, now time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	own := l.asked[job][pod.UID]
-	delete(l.asked[job], pod.UID)
-	if len(l.asked[job]) == 0 {
-		delete(l.asked, job)
-	}
-	if ofInterest && (!own || hasDone(pod)) {
-		rest := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, UID: pod.UID}}
-		rest.Status.Phase, rest.Status.Reason = pod.Status.Phase, pod.Status.Reason
-		rest.Status.InitContainerStatuses, rest.Status.ContainerStatuses = pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses
-		put(l.gone, job, pod.Name, departure{rest, now, own})
-	}
-}
-
-// hasDone tells whether a pod's work may be done: it, or the container that trains, ended well.
-func hasDone(pod *corev1.Pod) bool {
-	code, known := exitCode(pod)
-	return pod.Status.Phase == corev1.PodSucceeded || known && code == 0
-}
-
-func (l *ledger) departed(job types.UID) map[string]departure {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return maps.Clone(l.gone[job])
 }
 
 // tell tells whether a job has not been told about something, and notes that it is now.
@@ -172,12 +132,20 @@ func put[K comparable, V any](jobs map[types.UID]map[K]V, job types.UID, key K, 
 	jobs[job][key] = value
 }
 
+func drop[K comparable, V any](jobs map[types.UID]map[K]V, job types.UID, key K) {
+	delete(jobs[job], key)
+	if len(jobs[job]) == 0 {
+		delete(jobs, job)
+	}
+}
+
 // close forgets a job that is gone.
 func (l *ledger) close(job types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.jobs, job)
 	delete(l.asked, job)
+	delete(l.present, job)
 	delete(l.gone, job)
 	delete(l.told, job)
 	delete(l.refused, job)

@@ -36,9 +36,9 @@ func isRestartable(policy kubeflowv1.RestartPolicy, pod *corev1.Pod) bool {
 var disruptions = []string{"Evicted", "Preempted", "Preempting", "NodeLost", "NodeShutdown", "Shutdown", "Terminated"}
 
 // isDisrupted tells whether a failed pod was taken from the job: deleted by somebody, evicted, preempted, rejected by its kubelet or
-// lost with its node.
+// lost with its node. One that has succeeded counts as failed under Always, where nothing ends by itself.
 func isDisrupted(pod *corev1.Pod) bool {
-	if pod.DeletionTimestamp != nil {
+	if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded {
 		return true
 	}
 	for _, c := range pod.Status.Conditions {

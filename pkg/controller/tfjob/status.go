@@ -40,13 +40,13 @@ func count(v *view, now time.Time) []roleCount {
 	for i := range v.roles {
 		r := &v.roles[i]
 		counts[i].role = r
-		counts[i].history = historyFrom(v.stored.Status.ReplicaStatuses[r.kind])
+		counts[i].history = historyFrom(v.stored.Status.ReplicaStatuses[r.kind], r.spec.RestartPolicy)
 		counts[i].noteSurplus(v)
 		for index := range r.replicas {
 			name := slot{r, index}.name(v.job)
 			switch pod := v.pods[name]; {
 			case pod != nil:
-				counts[i].add(pod, phaseOf(v.job, r, pod), index, now)
+				counts[i].add(v, pod, index, now)
 			case !v.open[creation(kindPod, name)]:
 				last := v.departed[name]
 				counts[i].addAbsent(v, index, last, now)
@@ -63,7 +63,7 @@ func count(v *view, now time.Time) []roleCount {
 // noteSurplus remembers successes beyond the number of replicas, which may grow again.
 func (c *roleCount) noteSurplus(v *view) {
 	for name, pod := range v.pods {
-		if phaseOf(v.job, c.role, pod) != corev1.PodSucceeded {
+		if v.phaseOf(c.role, pod, v.own[pod.UID]) != corev1.PodSucceeded {
 			continue
 		}
 		index, err := strconv.Atoi(strings.TrimPrefix(name, v.job.Name+"-"+c.role.name+"-"))
@@ -73,8 +73,9 @@ func (c *roleCount) noteSurplus(v *view) {
 	}
 }
 
-func (c *roleCount) add(pod *corev1.Pod, phase corev1.PodPhase, index int, now time.Time) {
-	switch {
+func (c *roleCount) add(v *view, pod *corev1.Pod, index int, now time.Time) {
+	own := v.own[pod.UID]
+	switch phase := v.phaseOf(c.role, pod, own && !c.history.succeeded[index]); {
 	case phase == corev1.PodSucceeded:
 		c.succeeded++
 		c.history.succeeded[index] = true
@@ -89,20 +90,16 @@ func (c *roleCount) add(pod *corev1.Pod, phase corev1.PodPhase, index int, now t
 		c.failed++
 		c.history.noteFailure(index, pod, now)
 		c.restarting = append(c.restarting, pod)
+	case own && !endedBeforeToldToGo(v.job, pod): // it is replaced when it is gone
 	default:
 		c.failed++
 		c.lost = append(c.lost, pod)
 	}
 }
 
-// isLoss tells whether a pod is gone that is not to be replaced: it had started, and somebody deleted it since the job began or was
-// resumed.
+// isLoss tells whether a pod is gone that is not to be replaced: it had started, and somebody else told it to go.
 func isLoss(v *view, r *role, last departure) bool {
-	start := v.stored.Status.StartTime
-	if last.pod == nil || last.own || start == nil || last.at.Before(start.Time) {
-		return false
-	}
-	if r.spec.RestartPolicy != kubeflowv1.RestartPolicyNever || isExpendable(v.job, r) || isRejected(last.pod) {
+	if last.pod == nil || last.own || r.spec.RestartPolicy != kubeflowv1.RestartPolicyNever || isExpendable(v.job, r) || isRejected(last.pod) {
 		return false
 	}
 	phase := phaseOf(v.job, r, last.pod)
@@ -110,7 +107,7 @@ func isLoss(v *view, r *role, last departure) bool {
 }
 
 func (c *roleCount) addAbsent(v *view, index int, last departure, now time.Time) {
-	if last.pod != nil && phaseOf(v.job, c.role, last.pod) == corev1.PodSucceeded {
+	if last.pod != nil && v.phaseOf(c.role, last.pod, last.own) == corev1.PodSucceeded {
 		c.history.succeeded[index] = true
 	}
 	c.history.noteAbsence(index)

@@ -137,7 +137,7 @@ func (c *Controller) objectGone(kind string, obj any) {
 		c.ledger.strike(job, creation(kind, o.GetName()))
 		c.ledger.strike(job, deletion(kind, o.GetUID()))
 		if pod, ok := o.(*corev1.Pod); ok {
-			c.ledger.witness(job, pod, c.isGoingOn(pod, job), c.now())
+			c.ledger.witness(job, pod, c.isGoingOn(pod, job))
 		}
 	})
 }

@@ -52,6 +52,8 @@ type world struct {
 	controller *Controller
 	after      time.Duration // when the last reconcile wants the next one
 	jobs       cache.Indexer // the controller's cache of jobs
+	standby    *Controller   // sees what the controller sees, and does nothing; may be nil
+	standbys   cache.Indexer // its cache of jobs
 	clients    Clients
 	options    Options
 	// fault decides what happens to a write.
@@ -60,6 +62,8 @@ type world struct {
 	check  func(action string)
 	events eventLog
 	killed int // workers
+	// trained are the workers that have succeeded by themselves.
+	trained map[string]bool
 	// writes are those that took effect.
 	writes []string
 }
@@ -102,6 +106,7 @@ func newWorldOf(t *testing.T, options Options) *world {
 		objects: map[string]map[string]apiObject{},
 		journal: map[string][]change{},
 		seen:    map[string]int{},
+		trained: map[string]bool{},
 		fault:   func(string) fault { return works },
 		check:   func(string) {},
 	}
@@ -119,18 +124,29 @@ func newWorldOf(t *testing.T, options Options) *world {
 
 // start puts a new controller in the place of the present one. It knows what the caches hold and nothing else.
 func (w *world) start() {
+	w.controller, w.jobs = w.newController()
+}
+
+// stand lets a second controller stand by, and takeOver puts it in the place of the first.
+func (w *world) stand() { w.standby, w.standbys = w.newController() }
+
+func (w *world) takeOver() {
+	w.controller, w.jobs, w.standby, w.standbys = w.standby, w.standbys, nil, nil
+}
+
+func (w *world) newController() (*Controller, cache.Indexer) {
 	controller, err := New(w.clients, w.options, &w.events, w.now)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.controller = controller
-	w.jobs = cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
-	controller.jobs = listers.NewTFJobLister(w.jobs)
+	jobs := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	controller.jobs = listers.NewTFJobLister(jobs)
 	for _, resource := range resources {
 		for _, o := range w.snapshot(resource) {
-			w.apply(resource, change{nil, o})
+			w.show(controller, jobs, resource, change{nil, o})
 		}
 	}
+	return controller, jobs
 }
 
 // now moves on by a second with every look.
