@@ -310,13 +310,14 @@ func TestRandomFaults(t *testing.T) {
 			if len(w.trained) != 3 {
 				t.Errorf("only %v have trained", w.trained)
 			}
-			// A worker that was killed had to be replaced to succeed, and counts once; a suspension may come before its end is seen.
+			// A worker that was killed had to be replaced to succeed, and counts once; a suspension may come before its end is seen. A
+			// container's restart counts at most once: nobody may have looked before its pod was gone.
 			faults := 0
 			for _, r := range w.job().Status.ReplicaStatuses[worker].Restarts {
-				faults += int(r.Faults)
+				faults += int(r.Faults + r.ContainerRestarts)
 			}
-			if faults > w.killed || faults < w.killed && !suspends {
-				t.Errorf("%d workers were killed, %d faults counted", w.killed, faults)
+			if faults > w.killed+w.crashed || faults < w.killed && !suspends {
+				t.Errorf("%d workers were killed and %d restarted, %d faults counted", w.killed, w.crashed, faults)
 			}
 		})
 	}
@@ -335,6 +336,7 @@ func (w *world) disturb(rng *rand.Rand, suspends bool, victims string) {
 		_ = w.reconcile()
 	case 7:
 		w.kubelet(func(string) bool { return rng.IntN(2) == 0 })
+		w.crash(rng)
 	case 8:
 		w.kill(rng, victims)
 	case 9:
@@ -351,11 +353,27 @@ func (w *world) disturb(rng *rand.Rand, suspends bool, victims string) {
 	}
 }
 
+// crash ends containers that the kubelet restarts.
+func (w *world) crash(rng *rand.Rand) {
+	for _, name := range w.podNames() {
+		pod := w.objects[resPods][name].(*corev1.Pod)
+		if pod.Status.Phase != corev1.PodRunning || rng.IntN(4) > 0 {
+			continue
+		}
+		n := containerRestarts(pod) + 1
+		w.setPhase(name, corev1.PodRunning, func(pod *corev1.Pod) { pod.Status.ContainerStatuses = nil }, restarted(n))
+		if strings.HasPrefix(name, "j-worker") {
+			w.crashed++
+		}
+	}
+}
+
 func (w *world) kill(rng *rand.Rand, victims string) {
 	for _, name := range w.podNames() {
 		isRunning := w.objects[resPods][name].(*corev1.Pod).Status.Phase == corev1.PodRunning
 		if isRunning && strings.HasPrefix(name, victims) && rng.IntN(4) == 0 {
-			w.setPhase(name, corev1.PodFailed, exited(137))
+			n := containerRestarts(w.objects[resPods][name].(*corev1.Pod))
+			w.setPhase(name, corev1.PodFailed, exited(137), func(pod *corev1.Pod) { pod.Status.ContainerStatuses[0].RestartCount = n })
 			if strings.HasPrefix(name, "j-worker") {
 				w.killed++
 			}

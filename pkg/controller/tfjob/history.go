@@ -61,10 +61,10 @@ func (h history) noteFailure(index int, pod *corev1.Pod, now time.Time) {
 	if attemptOf(pod) < h.restarts[index].Attempt {
 		return
 	}
+	h.noteContainers(index, pod)
 	h.change(index, func(r *kubeflowv1.ReplicaRestarts) {
 		r.Attempt = min(attemptOf(pod)+1, maxAttempt)
-		r.Faults += max(r.ContainerRestarts, containerRestarts(pod))
-		r.ContainerRestarts = 0
+		settleContainers(r)
 		if !isDisrupted(pod) {
 			r.Faults++
 		}
@@ -77,23 +77,28 @@ func (h history) noteFailure(index int, pod *corev1.Pod, now time.Time) {
 	})
 }
 
-// noteContainers follows the container restarts of a slot's pod.
+// noteContainers follows the container restarts of a slot's pod. Those of the one before it are kept when the next is seen, which begins at
+// zero. That a slot is empty says nothing: its pod may be out of sight, where somebody has taken it out of the job or the cache is behind.
 func (h history) noteContainers(index int, pod *corev1.Pod) {
-	n := containerRestarts(pod)
-	if r := h.restarts[index]; attemptOf(pod) >= r.Attempt && n > r.ContainerRestarts {
-		h.change(index, func(r *kubeflowv1.ReplicaRestarts) { r.ContainerRestarts = n })
-	}
-}
-
-// noteAbsence keeps the container restarts of a pod that somebody has deleted: the next one begins at zero.
-func (h history) noteAbsence(index int) {
-	if h.restarts[index].ContainerRestarts == 0 {
+	n, last := containerRestarts(pod), h.restarts[index]
+	isAnother := last.PodUID != "" && last.PodUID != pod.UID
+	if attemptOf(pod) < last.Attempt || !isAnother && n <= last.ContainerRestarts {
 		return
 	}
 	h.change(index, func(r *kubeflowv1.ReplicaRestarts) {
-		r.Faults += r.ContainerRestarts
-		r.ContainerRestarts = 0
+		if isAnother {
+			settleContainers(r)
+		}
+		if n > 0 {
+			r.ContainerRestarts, r.PodUID = n, pod.UID
+		}
 	})
+}
+
+// settleContainers makes the container restarts of a former pod faults.
+func settleContainers(r *kubeflowv1.ReplicaRestarts) {
+	r.Faults += r.ContainerRestarts
+	r.ContainerRestarts, r.PodUID = 0, ""
 }
 
 // restartsAfter is when the next pod of an index may be made. A failure that is still to come was seen by another clock, and is nothing

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
@@ -49,6 +50,8 @@ func restarted(n int32) podOption {
 		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{Name: "tensorflow", RestartCount: n})
 	}
 }
+
+func uid(id types.UID) podOption { return func(pod *corev1.Pod) { pod.UID = id } }
 
 func limit(n int32) jobOption {
 	return func(job *kubeflowv1.TFJob) { job.Spec.RunPolicy.BackoffLimit = &n }
@@ -179,14 +182,80 @@ func TestContainerRestartsOutliveTheirPod(t *testing.T) {
 	step(makePod("worker", 0, running, restarted(2)))
 	step() // somebody deleted the pod
 	step()
-	step(makePod("worker", 0, running, restarted(3)))
-	want := []kubeflowv1.ReplicaRestarts{{Faults: 2, ContainerRestarts: 3}}
+	step(makePod("worker", 0, running, restarted(3), uid("2")))
+	want := []kubeflowv1.ReplicaRestarts{{Faults: 2, ContainerRestarts: 3, PodUID: "2"}}
 	if diff := cmp.Diff(want, job.Status.ReplicaStatuses[worker].Restarts); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	step(makePod("worker", 0, running, restarted(4)))
+	step(makePod("worker", 0, running, restarted(4), uid("2")))
 	if !isTrue(&job.Status, kubeflowv1.JobFailed) {
 		t.Error("6 restarts of 5 allowed")
+	}
+}
+
+// A restart of a container counts once, whatever becomes of its pod and whoever looks.
+func TestContainerRestartsCountOnce(t *testing.T) {
+	w := func(n int32, id types.UID, opts ...podOption) []*corev1.Pod {
+		return []*corev1.Pod{makePod("worker", 0, running, append(opts, restarted(n), uid(id))...)}
+	}
+	fails := func(n int32, id types.UID, opts ...podOption) []*corev1.Pod {
+		return []*corev1.Pod{makePod("worker", 0, failed, append(opts, restarted(n), uid(id))...)}
+	}
+	var none []*corev1.Pod
+	for name, tc := range map[string]struct {
+		before kubeflowv1.ReplicaRestarts
+		looks  [][]*corev1.Pod
+		want   int32 // faults and restarts of containers together
+	}{
+		"of one pod":                            {looks: [][]*corev1.Pod{w(1, "a"), w(2, "a"), w(2, "a")}, want: 2},
+		"of one that was out of sight":          {looks: [][]*corev1.Pod{w(2, "a"), none, w(2, "a"), none, none, w(3, "a")}, want: 3},
+		"seen by a cache that is behind":        {looks: [][]*corev1.Pod{w(2, "a"), w(1, "a"), w(0, "a"), w(2, "a")}, want: 2},
+		"of two":                                {looks: [][]*corev1.Pod{w(2, "a"), none, w(1, "b"), w(2, "b")}, want: 4},
+		"of two, without a look in between":     {looks: [][]*corev1.Pod{w(2, "a"), w(2, "b")}, want: 4},
+		"the second has none":                   {looks: [][]*corev1.Pod{w(2, "a"), none, w(0, "b"), none, w(0, "b"), w(0, "c")}, want: 2},
+		"and then one":                          {looks: [][]*corev1.Pod{w(2, "a"), none, w(0, "b"), w(1, "b")}, want: 3},
+		"the pod fails":                         {looks: [][]*corev1.Pod{w(2, "a"), fails(2, "a"), none, w(0, "b", attempt("1")), fails(1, "b", attempt("1"))}, want: 5},
+		"it fails after one that was not seen":  {looks: [][]*corev1.Pod{w(2, "a"), fails(3, "a"), fails(3, "a")}, want: 4},
+		"another fails":                         {looks: [][]*corev1.Pod{w(2, "a"), none, fails(1, "b")}, want: 4},
+		"a former attempt is seen again":        {looks: [][]*corev1.Pod{w(2, "a"), fails(2, "a"), w(1, "b", attempt("1")), w(2, "a"), w(1, "b", attempt("1"))}, want: 4},
+		"of one that a former controller noted": {kubeflowv1.ReplicaRestarts{ContainerRestarts: 2}, [][]*corev1.Pod{w(2, "a"), none, w(3, "a"), w(1, "b")}, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			job := makeJob(replicas(worker, 1, kubeflowv1.RestartPolicyOnFailure), limit(99))
+			job.Status.ReplicaStatuses = map[kubeflowv1.ReplicaType]*kubeflowv1.ReplicaStatus{worker: {Restarts: []kubeflowv1.ReplicaRestarts{tc.before}}}
+			for _, pods := range tc.looks {
+				job.Status = decide(makeView(t, job, pods...), testOptions, testTime).status
+			}
+			r := job.Status.ReplicaStatuses[worker].Restarts[0]
+			if got := r.Faults + r.ContainerRestarts; got != tc.want || (r.ContainerRestarts > 0) != (r.PodUID != "") {
+				t.Errorf("%+v: counted %d, want %d", r, got, tc.want)
+			}
+		})
+	}
+}
+
+// One whose owner reference somebody strips is out of the job's sight until it is taken back.
+func TestAnOrphansContainerRestartsCountOnce(t *testing.T) {
+	w := newWorld(t)
+	w.put(resJobs, makeJob(replicas(worker, 2, kubeflowv1.RestartPolicyOnFailure), limit(4)))
+	w.look()
+	w.setPhases("", running)
+	w.setPhase("j-worker-1", running, restarted(2))
+	w.look()
+	for range 2 {
+		orphan := w.objects[resPods]["j-worker-1"].DeepCopyObject().(apiObject)
+		orphan.SetOwnerReferences(nil)
+		w.put(resPods, orphan)
+		for range 3 {
+			w.look()
+		}
+	}
+	if pod := w.objects[resPods]["j-worker-1"]; !isOwn(pod, w.job()) {
+		t.Error("it is not taken back")
+	}
+	r := w.job().Status.ReplicaStatuses[worker].Restarts
+	if isFinished(&w.job().Status) || len(r) != 1 || r[0].Faults+r[0].ContainerRestarts != 2 {
+		t.Errorf("conditions %v, restarts %+v", describe(w.job().Status), r)
 	}
 }
 

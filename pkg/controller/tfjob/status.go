@@ -110,7 +110,6 @@ func (c *roleCount) addAbsent(v *view, index int, last departure, now time.Time)
 	if last.pod != nil && v.phaseOf(c.role, last.pod, last.own) == corev1.PodSucceeded {
 		c.history.succeeded[index] = true
 	}
-	c.history.noteAbsence(index)
 	due := c.history.restartsAfter(index, now)
 	switch {
 	case c.history.succeeded[index]:

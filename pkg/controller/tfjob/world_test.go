@@ -61,7 +61,8 @@ type world struct {
 	// check looks at every write that takes effect.
 	check  func(action string)
 	events eventLog
-	killed int // workers
+	// killed are workers, crashed their containers.
+	killed, crashed int
 	// trained are the workers that have succeeded by themselves.
 	trained map[string]bool
 	// writes are those that took effect.

@@ -6,6 +6,7 @@ package v1
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // JobStatus is what the TFJob controller last saw of a job.
@@ -74,9 +75,12 @@ type ReplicaRestarts struct {
 	// that were evicted, preempted, rejected by the kubelet or lost with their node are no faults.
 	// +optional
 	Faults int32 `json:"faults,omitempty"`
-	// ContainerRestarts are those of the present pod. They count towards the backoff limit too.
+	// ContainerRestarts are those of the latest pod that had any. They count towards the backoff limit too.
 	// +optional
 	ContainerRestarts int32 `json:"containerRestarts,omitempty"`
+	// PodUID is that pod's. The restarts of another pod count in addition.
+	// +optional
+	PodUID types.UID `json:"podUID,omitempty"`
 	// InARow is how many failures followed each other closely; the delay before the next pod grows with it.
 	// +optional
 	InARow int32 `json:"inARow,omitempty"`
