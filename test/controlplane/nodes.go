@@ -6,6 +6,9 @@ package controlplane
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -80,4 +83,35 @@ func (c *ControlPlane) CreateNodes(ctx context.Context, m Machines) error {
 		return fmt.Errorf("creating %d nodes: %w", m.Nodes(), err)
 	}
 	return nil
+}
+
+// Settle waits until KWOK has asked for the pods of every new node: what is measured
+// beside that is slower.
+func (c *ControlPlane) Settle(ctx context.Context) error {
+	const calm = 2 * time.Second
+	for before := -1; ; {
+		metrics, err := c.Client.CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+		if err != nil {
+			return fmt.Errorf("asking the API server for its metrics: %w", err)
+		}
+		lists := 0
+		for line := range strings.Lines(string(metrics)) {
+			if strings.HasPrefix(line, "apiserver_request_total{") && strings.Contains(line, `resource="pods"`) && strings.Contains(line, `verb="LIST"`) {
+				n, err := strconv.Atoi(strings.TrimSpace(line[strings.LastIndex(line, " "):]))
+				if err != nil {
+					return fmt.Errorf("reading the API server's metrics: %w", err)
+				}
+				lists += n
+			}
+		}
+		if lists == before {
+			return nil
+		}
+		before = lists
+		select {
+		case <-time.After(calm):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }

@@ -7,9 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	v1 "k8s.io/api/core/v1"
@@ -77,38 +74,7 @@ func (s *stage) prepare(ctx context.Context, o options) error {
 	if err := s.plane.CreateNodes(ctx, controlplane.Machines{Spines: 1, RacksPerSpine: o.racks, NodesPerRack: nodesPerRack, GPUsPerNode: gpusPerNode}); err != nil {
 		return err
 	}
-	return s.settle(ctx)
-}
-
-// settle waits until KWOK has asked for the pods of every new node: beside that, the
-// first turns would be slower than the others.
-func (s *stage) settle(ctx context.Context) error {
-	const calm = 2 * time.Second
-	for before := -1; ; {
-		metrics, err := s.client.CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
-		if err != nil {
-			return fmt.Errorf("asking the API server for its metrics: %w", err)
-		}
-		lists := 0
-		for line := range strings.Lines(string(metrics)) {
-			if strings.HasPrefix(line, "apiserver_request_total{") && strings.Contains(line, `resource="pods"`) && strings.Contains(line, `verb="LIST"`) {
-				n, err := strconv.Atoi(strings.TrimSpace(line[strings.LastIndex(line, " "):]))
-				if err != nil {
-					return fmt.Errorf("reading the API server's metrics: %w", err)
-				}
-				lists += n
-			}
-		}
-		if lists == before {
-			return nil
-		}
-		before = lists
-		select {
-		case <-time.After(calm):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
+	return s.plane.Settle(ctx)
 }
 
 func (s *stage) createNamespace(ctx context.Context, namespace string) error {

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strconv"
 	"time"
@@ -58,6 +59,9 @@ func start(ctx context.Context, o options) (*scene, error) {
 	if err == nil {
 		err = plane.CreateNodes(ctx, controlplane.Machines{Spines: 1, RacksPerSpine: o.racks, NodesPerRack: 50, GPUsPerNode: 8})
 	}
+	if err == nil {
+		err = plane.Settle(ctx)
+	}
 	if err != nil {
 		plane.Stop()
 		return nil, err
@@ -88,6 +92,9 @@ func (s *scene) turn(ctx context.Context, label string, pending int, woken bool)
 	}
 	defer scheduler.Stop()
 	if err := s.settled(ctx, label, pending); err != nil {
+		return r, err
+	}
+	if err := calm(ctx, scheduler.PID()); err != nil {
 		return r, err
 	}
 	if woken {
@@ -136,6 +143,25 @@ func cpuOf(pid int) time.Duration {
 		ticks += n
 	}
 	return time.Duration(ticks) * 10 * time.Millisecond
+}
+
+// calm waits until the process does no less than a moment before: what it still writes
+// about the gangs that it has refused is not what they cost the others.
+func calm(ctx context.Context, pid int) error {
+	const moment = 2 * time.Second
+	last := time.Duration(math.MaxInt64)
+	for before := cpuOf(pid); ; {
+		select {
+		case <-time.After(moment):
+		case <-ctx.Done():
+			return fmt.Errorf("the scheduler has not come to rest: %w", context.Cause(ctx))
+		}
+		now := cpuOf(pid)
+		if used := now - before; used < moment/100 || used >= last/5*4 {
+			return nil
+		}
+		last, before = now-before, now
+	}
 }
 
 // fits is a pod of a gang that fits, tooBig one of the i-th that does not: no two
