@@ -80,7 +80,7 @@ func (a *asker) created(s *snapshot.Snapshot, ref page.Reference, key types.Name
 		if snapshot.KeyOf(job) != key {
 			continue
 		}
-		if slices.Contains(whatif.Waiting(s), key) {
+		if slices.Contains(whatif.Waiting(s, schedulersOf(a.config)), key) {
 			return nil
 		}
 		job = job.DeepCopy()
@@ -114,13 +114,19 @@ func (a *asker) planOf(s *snapshot.Snapshot, o *whatif.Outcome) *page.Plan {
 // facts are what why answers from.
 func (e *environment) facts(ctx context.Context, s *snapshot.Snapshot, config *schedulerconfig.KubeSchedulerConfiguration, subject why.Subject) (why.Facts, error) {
 	facts := why.Facts{
-		Snapshot: s, Now: e.now(),
+		Snapshot: s, Now: e.now(), Schedulers: schedulersOf(config),
 		Run: func(s *snapshot.Snapshot, target whatif.Target, preempt bool) (*whatif.Outcome, error) {
 			return whatif.Run(ctx, s, target, whatif.Options{Config: config, Preempt: preempt, Now: e.now})
 		},
 	}
-	for _, profile := range config.Profiles {
-		facts.Schedulers = append(facts.Schedulers, profile.SchedulerName)
-	}
 	return facts, e.addLive(ctx, &facts, subject, engine.LeaseOf(config))
+}
+
+// schedulersOf are the names by which pods ask for this scheduler.
+func schedulersOf(config *schedulerconfig.KubeSchedulerConfiguration) []string {
+	var names []string
+	for _, profile := range config.Profiles {
+		names = append(names, profile.SchedulerName)
+	}
+	return names
 }

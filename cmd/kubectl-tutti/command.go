@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -120,7 +121,11 @@ func (e *environment) cluster(ctx context.Context) (*snapshot.Snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	s, err := snapshot.Take(ctx, client, e.now(), e.progress())
+	asked, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	s, err := snapshot.Take(ctx, client, snapshot.Served(asked), e.now(), e.progress())
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ func (f *follower) start(ctx context.Context, config *rest.Config) error {
 		"Pod":  typed.Core().V1().Pods().Informer(),
 	}
 	var unread []string
-	for _, k := range snapshot.Kinds {
+	for _, k := range snapshot.Served(client.Discovery()) {
 		switch k.Kind {
 		case "PodGroup", "TFJob", "NodeTopology":
 		case "Node", "Pod":
@@ -70,12 +70,12 @@ func (f *follower) start(ctx context.Context, config *rest.Config) error {
 			continue
 		}
 		if err := listable(ctx, dynamicClient, k); apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
-			unread = append(unread, k.Kind)
+			unread = append(unread, k.String())
 			continue
 		} else if err != nil {
 			return fmt.Errorf("listing %s: %w", k.Resource.GroupResource(), err)
 		}
-		watched[k.Kind] = custom.ForResource(k.Resource).Informer()
+		watched[k.String()] = custom.ForResource(k.Resource).Informer()
 	}
 	if len(unread) > 0 {
 		f.note("not shown, since the cluster has none or you may not list them: " + strings.Join(unread, ", "))
@@ -152,7 +152,7 @@ func (f *follower) look(known uint64) (uint64, *page.View, error) {
 	view := &page.View{
 		Nodes:  listed[*v1.Node](f.stores["Node"]),
 		Pods:   listed[*v1.Pod](f.stores["Pod"]),
-		Groups: listed[*unstructured.Unstructured](f.stores["PodGroup"]),
+		Groups: append(listed[*unstructured.Unstructured](f.stores["PodGroup"]), listed[*unstructured.Unstructured](f.stores[snapshot.NativePodGroup.String()])...),
 		Jobs:   listed[*unstructured.Unstructured](f.stores["TFJob"]),
 	}
 	f.mu.Lock()

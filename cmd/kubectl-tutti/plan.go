@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
@@ -190,18 +191,26 @@ func (e *environment) dryRun(ctx context.Context, objects []*unstructured.Unstru
 // with is the snapshot with the objects in it, in place of what has their names.
 // Pods that a planned job or group has already stay out: they would be new.
 func with(s *snapshot.Snapshot, objects []*unstructured.Unstructured) *snapshot.Snapshot {
-	type id struct{ kind, namespace, name string }
+	type id struct {
+		kind schema.GroupKind
+		key  types.NamespacedName
+	}
+	idOf := func(o *unstructured.Unstructured) id { return id{o.GroupVersionKind().GroupKind(), snapshot.KeyOf(o)} }
 	replaced := map[id]bool{}
+	jobs := map[types.NamespacedName]bool{}
 	for _, o := range objects {
-		replaced[id{o.GetKind(), o.GetNamespace(), o.GetName()}] = true
+		replaced[idOf(o)] = true
+		if o.GetKind() == "TFJob" {
+			jobs[snapshot.KeyOf(o)] = true
+		}
 	}
 	next := &snapshot.Snapshot{Unread: s.Unread}
 	for _, o := range s.Objects {
-		owner := ""
+		var owner types.NamespacedName
 		if ref := metav1.GetControllerOf(o); ref != nil && ref.Kind == "TFJob" {
-			owner = ref.Name
+			owner = types.NamespacedName{Namespace: o.GetNamespace(), Name: ref.Name}
 		}
-		if !replaced[id{o.GetKind(), o.GetNamespace(), o.GetName()}] && (owner == "" || !replaced[id{"TFJob", o.GetNamespace(), owner}]) {
+		if !replaced[idOf(o)] && !jobs[owner] {
 			next.Objects = append(next.Objects, o)
 		}
 	}
@@ -239,12 +248,13 @@ func resumed(s *snapshot.Snapshot, key types.NamespacedName) *snapshot.Snapshot 
 // targetsOf are the jobs, the groups, and the pods in none.
 func targetsOf(objects []*unstructured.Unstructured) []whatif.Target {
 	var targets []whatif.Target
+	groups := snapshot.GroupsOf(objects)
 	for _, o := range objects {
 		key := snapshot.KeyOf(o)
 		switch {
 		case o.GetKind() == "TFJob":
 			targets = append(targets, whatif.Target{Job: key})
-		case o.GetKind() == "PodGroup":
+		case groups[key] == o: // of two of one name, that which counts
 			targets = append(targets, whatif.Target{Gang: key})
 		case o.GetKind() == "Pod" && snapshot.GangOf(o).Name == "":
 			targets = append(targets, whatif.Target{Pod: key})

@@ -39,7 +39,7 @@ func newReplay(e *environment) *cobra.Command {
 				return err
 			}
 			var outcomes []*whatif.Outcome
-			for _, gang := range whatif.Waiting(s) {
+			for _, gang := range whatif.Waiting(s, schedulersOf(config)) {
 				outcome, err := whatif.Run(cmd.Context(), s, whatif.Target{Gang: gang}, whatif.Options{Config: config, Preempt: preempt, Now: e.now})
 				if err != nil {
 					return err

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
 	"github.com/tutti-project/tutti/pkg/apis/tutti"
@@ -49,7 +48,7 @@ func keyOf(pod *v1.Pod) types.NamespacedName {
 // gather sorts the pods that have not ended into gangs. Pods in no group are
 // shown with their controller, if they ask for a device.
 func gather(view *View) *members {
-	groups := byKey(view.Groups)
+	groups := snapshot.GroupsOf(view.Groups)
 	jobs := byKey(view.Jobs)
 	found := map[Reference]*gathered{}
 	of := func(ref Reference) *gathered {
@@ -62,7 +61,7 @@ func gather(view *View) *members {
 	}
 	ended := map[types.NamespacedName]bool{} // groups of which pods have ended
 	for _, pod := range view.Pods {
-		key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Labels[v1alpha1.PodGroupLabel]}
+		key, _ := clusterview.GangOf(pod)
 		if pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
 			ended[key] = true
 			continue
@@ -165,8 +164,14 @@ func asksForDevices(pod *v1.Pod) bool {
 func (g *gathered) describe(group *unstructured.Unstructured) {
 	g.group = group
 	g.gang.Since = stamp(group.GetCreationTimestamp())
-	g.gang.Minimum, _, _ = unstructured.NestedInt64(group.Object, "spec", "minMember")
+	g.gang.Minimum, _ = snapshot.MinimumOf(group)
 	g.gang.Wishes = wishesOf(group)
+	if level := snapshot.ConstraintOf(group); level != "" {
+		if g.gang.Wishes == nil {
+			g.gang.Wishes = map[string]string{}
+		}
+		g.gang.Wishes[tutti.RequiredTopologyAnnotation] = level
+	}
 }
 
 func (g *gathered) describeJob(job *unstructured.Unstructured) {

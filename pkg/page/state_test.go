@@ -58,6 +58,12 @@ func TestState(t *testing.T) {
 	for name, lines := range map[string]string{
 		"cluster": cluster,
 		"empty":   "",
+		"native": `
+node n1 r1 gpus=8
+node n2 r1 gpus=8
+native trains pods=2 gpus=4 on=n1
+native waits pods=3 gpus=4 minimum=2 group=schedulingConstraints:~{topology:~[{key:~topology.tutti.dev/rack}]}
+object {apiVersion: scheduling.x-k8s.io/v1alpha1, kind: PodGroup, metadata: {name: waits, namespace: ns}, spec: {minMember: 9}}`,
 		"no devices": `
 node n1 r1
 node n2 r2`,

@@ -4,6 +4,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -12,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 )
 
 // KeyOf is an object's namespace and name.
@@ -26,6 +26,12 @@ func NodeOf(pod *unstructured.Unstructured) string {
 	return node
 }
 
+// SchedulerOf is the scheduler that a pod is for.
+func SchedulerOf(pod *unstructured.Unstructured) string {
+	name, _, _ := unstructured.NestedString(pod.Object, "spec", "schedulerName")
+	return cmp.Or(name, v1.DefaultSchedulerName)
+}
+
 // PhaseOf is a pod's phase.
 func PhaseOf(pod *unstructured.Unstructured) v1.PodPhase {
 	phase, _, _ := unstructured.NestedString(pod.Object, "status", "phase")
@@ -36,14 +42,6 @@ func PhaseOf(pod *unstructured.Unstructured) v1.PodPhase {
 func HasEnded(pod *unstructured.Unstructured) bool {
 	phase := PhaseOf(pod)
 	return phase == v1.PodSucceeded || phase == v1.PodFailed
-}
-
-// GangOf is the group that a pod is labelled with; its name is empty for none.
-func GangOf(pod *unstructured.Unstructured) types.NamespacedName {
-	if name := pod.GetLabels()[v1alpha1.PodGroupLabel]; name != "" {
-		return types.NamespacedName{Namespace: pod.GetNamespace(), Name: name}
-	}
-	return types.NamespacedName{}
 }
 
 // ConditionOf is the condition of this type, if the object has one.

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/pager"
 	"sigs.k8s.io/yaml"
@@ -34,6 +36,14 @@ type Kind struct {
 
 // GVK is the kind with its group and version.
 func (k Kind) GVK() schema.GroupVersionKind { return k.Resource.GroupVersion().WithKind(k.Kind) }
+
+// String is for people; no two kinds have one.
+func (k Kind) String() string {
+	if k == NativePodGroup {
+		return k.Kind + " of " + k.Resource.Group
+	}
+	return k.Kind
+}
 
 func kind(group, version, resource, name string, namespaced bool) Kind {
 	return Kind{Resource: schema.GroupVersionResource{Group: group, Version: version, Resource: resource}, Kind: name, Namespaced: namespaced}
@@ -61,8 +71,20 @@ var Kinds = []Kind{
 	kind("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", false),
 	kind("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", true),
 	kind("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", true),
+	NativePodGroup,
 	kind("topology.tutti.dev", "v1alpha1", "nodetopologies", "NodeTopology", false),
 	kind("kubeflow.org", "v1", "tfjobs", "TFJob", true),
+}
+
+// Served are the kinds to read of a cluster: all, but native PodGroups only where
+// it has them. That most clusters have none is no gap in what is known of them.
+func Served(client discovery.ServerResourcesInterface) []Kind {
+	list, err := client.ServerResourcesForGroupVersion(NativePodGroup.Resource.GroupVersion().String())
+	isOne := func(r metav1.APIResource) bool { return r.Name == NativePodGroup.Resource.Resource }
+	if apierrors.IsNotFound(err) || err == nil && !slices.ContainsFunc(list.APIResources, isOne) {
+		return slices.DeleteFunc(slices.Clone(Kinds), func(k Kind) bool { return k == NativePodGroup })
+	}
+	return Kinds // if that is not known, listing them tells
 }
 
 // KindOf finds the kind of an object; false for one that placement does not
@@ -86,7 +108,7 @@ type Snapshot struct {
 	Unread []string
 }
 
-// Of lists the objects of one kind.
+// Of lists the objects of one kind; PodGroup is two of them.
 func (s *Snapshot) Of(name string) []*unstructured.Unstructured {
 	var found []*unstructured.Unstructured
 	for _, o := range s.Objects {
@@ -103,13 +125,13 @@ const takenAnnotation = "tutti.dev/taken"
 // pageSize bounds the answers of one list request.
 const pageSize = 500
 
-// Take reads a cluster, kind after kind: objects that change meanwhile may not
-// fit together. progress is told each kind before it is read. Nodes and pods
-// must be readable; what else is not is noted in Unread.
-func Take(ctx context.Context, client dynamic.Interface, now time.Time, progress func(kind string)) (*Snapshot, error) {
+// Take reads these kinds of a cluster, one after another: objects that change
+// meanwhile may not fit together. progress is told each kind before it is read.
+// Nodes and pods must be readable; what else is not is noted in Unread.
+func Take(ctx context.Context, client dynamic.Interface, kinds []Kind, now time.Time, progress func(kind string)) (*Snapshot, error) {
 	s := &Snapshot{Taken: now}
-	for _, k := range Kinds {
-		progress(k.Kind)
+	for _, k := range kinds {
+		progress(k.String())
 		lister := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return client.Resource(k.Resource).List(ctx, options)
 		})
@@ -128,7 +150,7 @@ func Take(ctx context.Context, client dynamic.Interface, now time.Time, progress
 		switch {
 		case err == nil:
 		case !needed && (apierrors.IsForbidden(err) || apierrors.IsNotFound(err)):
-			s.Unread = append(s.Unread, k.Kind)
+			s.Unread = append(s.Unread, k.String())
 		default:
 			return nil, fmt.Errorf("listing %s: %w", k.Resource.GroupResource(), err)
 		}

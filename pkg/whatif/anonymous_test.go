@@ -32,6 +32,7 @@ func TestAnonymousSnapshotsDecideAlike(t *testing.T) {
 	for name, lines := range map[string]string{
 		"placed":   "node beta-9 row-b gpus=8\nnode beta-10 row-b gpus=8\nnode alpha row-a gpus=8\ngang secret pods=2 gpus=8",
 		"refused":  "node beta row-b gpus=8\nnode alpha row-a gpus=8\ngang secret pods=2 gpus=8 annotations={tutti.dev/required-topology:~rack}",
+		"native":   "node beta row-b gpus=8\nnode alpha row-a gpus=8\nnative secret pods=2 gpus=8 group=schedulingConstraints:~{topology:~[{key:~topology.tutti.dev/rack}]}",
 		"selected": "node beta row-b gpus=8 labels=acme.example/disk:~fast\nnode alpha row-a gpus=8\ngang secret pods=1 gpus=8 spec=nodeSelector:~{acme.example/disk:~fast}",
 		"tainted":  "node beta row-b gpus=8 node=taints:~[{key:~acme,value:~ours,effect:~NoSchedule}]\ngang secret pods=1 gpus=8 spec=tolerations:~[{key:~acme,value:~ours,operator:~Equal}]",
 	} {

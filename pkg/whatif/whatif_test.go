@@ -5,6 +5,8 @@ package whatif
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -61,6 +63,31 @@ gang g pods=2 gpus=8`)
 	}
 }
 
+// TestNativeGangsAreDecidedAsOthers: two that hold room, of which one is evicted
+// whole, and the one that waits are native.
+func TestNativeGangsAreDecidedAsOthers(t *testing.T) {
+	lines := map[string]string{}
+	for _, kind := range []string{"gang", "native"} {
+		lines[kind] = strings.ReplaceAll(`
+node n1 r1 gpus=8
+node n2 r2 gpus=8
+node n3 r2 gpus=8
+KIND low pods=2 gpus=1 on=n2
+KIND high pods=1 gpus=1 on=n1 priority=9
+KIND x pods=2 gpus=8 priority=5`, "KIND", kind)
+	}
+	for _, preempt := range []bool{false, true} {
+		want := run(t, sketch.Cluster(t, lines["gang"]), Target{Gang: in("x")}, Options{Preempt: preempt})
+		got := run(t, sketch.Cluster(t, lines["native"]), Target{Gang: in("x")}, Options{Preempt: preempt})
+		if want.Placed != preempt || len(want.Evicted) != map[bool]int{true: 2}[preempt] {
+			t.Errorf("preempt %t: placed %t, evicted %v: %s", preempt, want.Placed, want.Evicted, want.Message)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("preempt %t: native gangs\n%+v\nthose of the CRD\n%+v", preempt, got, want)
+		}
+	}
+}
+
 func TestAGangThatDoesNotFit(t *testing.T) {
 	o := run(t, sketch.Cluster(t, `
 node n1 r1 gpus=8
@@ -81,6 +108,7 @@ func TestAnOldRefusalIsNoAnswer(t *testing.T) {
 		"placed now":    {"node n1 r1 gpus=8\ngang x pods=1 gpus=8", "placed 1 pod", true},
 		"refused again": {"node n1 r1 gpus=8\ngang x pods=2 gpus=8", "room for 1 of 2", false},
 		"too few":       {"node n1 r1 gpus=8\ngang x pods=1 gpus=8 minimum=3", "minimum is 3", false},
+		"native":        {"node n1 r1 gpus=8\nnative x pods=2 gpus=8", "room for 1 of 2", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := sketch.Cluster(t, c.lines)
@@ -110,6 +138,7 @@ func TestAnOldPlacementIsNoAnswer(t *testing.T) {
 	}{
 		"no room":               {"node n1 r1 gpus=8\ngang x pods=2 gpus=8 minimum=2", "room for 0 of 1", false},
 		"room":                  {"node n1 r1 gpus=8\nnode n2 r1 gpus=8\ngang x pods=2 gpus=8 minimum=2", "1 more, now 2 of 2", true},
+		"native":                {"node n1 r1 gpus=8\nnative x pods=2 gpus=8 minimum=2", "room for 0 of 1", false},
 		"no room for the extra": {"node n1 r1 gpus=8\ngang x pods=2 gpus=8 minimum=1", "as it was", true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -215,6 +244,30 @@ node n1 r1 gpus=8
 pod p gpus=9`), Target{Pod: in("p")}, Options{})
 	if o.Placed || !strings.Contains(o.Message, "Insufficient nvidia.com/gpu") {
 		t.Errorf("placed %t: %s", o.Placed, o.Message)
+	}
+}
+
+// TestPodsOfNoGroup wait without a word of the scheduler, and the answer comes all
+// the same.
+func TestPodsOfNoGroup(t *testing.T) {
+	for _, kind := range []string{"gang", "native"} {
+		s := sketch.Cluster(t, "node n1 r1 gpus=8\n"+kind+" x pods=1 gpus=8")
+		s.Objects = slices.DeleteFunc(s.Objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "PodGroup" })
+		if o := run(t, s, Target{Gang: in("x")}, Options{}); o.Placed || o.Message != "its PodGroup does not exist" {
+			t.Errorf("%s: placed %t: %s", kind, o.Placed, o.Message)
+		}
+	}
+}
+
+// TestWhatWaitsForAnotherScheduler is none of ours.
+func TestWhatWaitsForAnotherScheduler(t *testing.T) {
+	s := sketch.Cluster(t, `
+node n1 r1 gpus=8
+native x pods=1 gpus=8
+native runs pods=1 gpus=8 on=n1
+object {apiVersion: v1, kind: Pod, metadata: {name: p, namespace: ns}, spec: {schedulingGroup: {podGroupName: other}}}`)
+	if waiting := Waiting(s, []string{tutti.SchedulerName}); !slices.Equal(waiting, []types.NamespacedName{in("x")}) {
+		t.Errorf("%v wait", waiting)
 	}
 }
 

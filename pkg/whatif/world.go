@@ -163,7 +163,8 @@ func isolatePods(s *snapshot.Snapshot, target Target, preempt bool) (kept []*uns
 // lacks tells whether the group runs below its minimum. If it does, what is said of
 // its placement is of the time before it lost pods.
 func lacks(s *snapshot.Snapshot, group *unstructured.Unstructured) bool {
-	minimum, _, _ := unstructured.NestedInt64(group.Object, "spec", "minMember")
+	minimum, _ := snapshot.MinimumOf(group)
+	minimum = max(1, minimum)
 	for _, pod := range s.Of("Pod") {
 		if snapshot.GangOf(pod) == snapshot.KeyOf(group) && pod.GetDeletionTimestamp() == nil && snapshot.NodeOf(pod) != "" && snapshot.PhaseOf(pod) != v1.PodFailed {
 			minimum--
@@ -202,11 +203,12 @@ func refreshed(o *unstructured.Unstructured, taken, now time.Time) *unstructured
 	return o
 }
 
-// Waiting are the gangs of which pods wait, in the order of their names.
-func Waiting(s *snapshot.Snapshot) []types.NamespacedName {
+// Waiting are the gangs of which pods wait for one of these schedulers, in the
+// order of their names.
+func Waiting(s *snapshot.Snapshot, schedulers []string) []types.NamespacedName {
 	found := map[types.NamespacedName]bool{}
 	for _, pod := range s.Of("Pod") {
-		if snapshot.NodeOf(pod) == "" && !snapshot.HasEnded(pod) {
+		if snapshot.NodeOf(pod) == "" && !snapshot.HasEnded(pod) && slices.Contains(schedulers, snapshot.SchedulerOf(pod)) {
 			found[snapshot.GangOf(pod)] = true
 		}
 	}
@@ -214,8 +216,12 @@ func Waiting(s *snapshot.Snapshot) []types.NamespacedName {
 	return slices.SortedFunc(maps.Keys(found), func(a, b types.NamespacedName) int { return topology.CompareNatural(a.String(), b.String()) })
 }
 
-// refusedReason is the verdict on a job of which the API server would refuse a pod, and the reason of the controller's event.
-const refusedReason = "FailedCreatePod"
+const (
+	// refusedReason is the verdict on a job of which the API server would refuse a pod, and the reason of the controller's event.
+	refusedReason = "FailedCreatePod"
+	// grouplessReason is that on pods of a group that does not exist: the scheduler waits for it and says nothing.
+	grouplessReason = "NoPodGroup"
+)
 
 // world is one run.
 type world struct {
@@ -242,6 +248,9 @@ func Run(ctx context.Context, s *snapshot.Snapshot, target Target, options Optio
 	objects, err := isolate(s, target, options.Preempt, options.Now())
 	if err != nil {
 		return nil, err
+	}
+	if target.Gang.Name != "" && s.GroupOf(target.Gang) == nil {
+		return &Outcome{Target: target, Reason: grouplessReason, Message: "its PodGroup does not exist"}, nil
 	}
 	w := &world{target: target, preempt: options.Preempt, before: map[types.UID]bool{}, refused: make(chan error, 1)}
 	if w.store, err = newStore(objects); err != nil {
@@ -323,7 +332,11 @@ func (w *world) outcome() *Outcome {
 		gang = w.target.Job // the controller calls the gang as the job
 	}
 	if gang.Name != "" {
-		if group, ok := w.store.get(groupKind.Resource, gang); ok {
+		group, ok := w.store.get(snapshot.NativePodGroup.Resource, gang)
+		if !ok {
+			group, ok = w.store.get(groupKind.Resource, gang)
+		}
+		if ok {
 			outcome.read(group, tutti.GangPlacedCondition)
 		}
 	}

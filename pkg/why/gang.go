@@ -77,12 +77,12 @@ func waiting(pods []*unstructured.Unstructured) []*unstructured.Unstructured {
 
 func (f Facts) explainGang(answer *Answer, gang types.NamespacedName) (*Answer, error) {
 	members := membersOf(f.Snapshot, gang)
-	group := find(f.Snapshot, "PodGroup", gang)
+	ended := endedOf(f.Snapshot, gang)
 	if len(members) > 0 && len(waiting(members)) == 0 {
 		f.explainBound(answer, members)
 		return answer, nil
 	}
-	if ended := endedOf(f.Snapshot, gang); len(members) == 0 && len(ended) > 0 {
+	if len(members) == 0 && len(ended) > 0 {
 		answer.State = Finished
 		for _, pod := range ended {
 			if state, because := ofEnded(pod); state == Failed {
@@ -92,7 +92,7 @@ func (f Facts) explainGang(answer *Answer, gang types.NamespacedName) (*Answer, 
 		return answer, nil
 	}
 	answer.State = Waits
-	answer.Because = f.obstacles(gang, group, members)
+	answer.Because = f.obstacles(gang, members, ended)
 	if len(answer.Because) > 0 {
 		return answer, nil
 	}
@@ -100,15 +100,19 @@ func (f Facts) explainGang(answer *Answer, gang types.NamespacedName) (*Answer, 
 }
 
 // obstacles are what keeps the scheduler from trying.
-func (f Facts) obstacles(gang types.NamespacedName, group *unstructured.Unstructured, members []*unstructured.Unstructured) []string {
+func (f Facts) obstacles(gang types.NamespacedName, members, ended []*unstructured.Unstructured) []string {
+	group := f.Snapshot.GroupOf(gang)
+	if group == nil {
+		return []string{f.groupless(gang, members)}
+	}
 	var found []string
 	add := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
-	if group == nil {
-		add("its pods belong to PodGroup %s, which does not exist; create it, or take the label scheduling.x-k8s.io/pod-group off the pods", gang)
-		return found
-	}
-	if minimum, _, _ := unstructured.NestedInt64(group.Object, "spec", "minMember"); int64(len(members)) < minimum {
-		add("%d of the %d pods exist that its minMember asks for; pods belong to it by the label scheduling.x-k8s.io/pod-group: %s", len(members), minimum, gang.Name)
+	if minimum, field := snapshot.MinimumOf(group); int64(len(members)+succeeded(group, ended)) < minimum {
+		by := "by the label scheduling.x-k8s.io/pod-group: "
+		if snapshot.IsNative(group) {
+			by = "by their spec.schedulingGroup.podGroupName: "
+		}
+		add("%d of the %d pods exist that its %s asks for; pods belong to it %s%s", len(members), minimum, field, by, gang.Name)
 	}
 	var gated, foreign []string
 	gates, schedulers := map[string]bool{}, map[string]bool{}
@@ -122,7 +126,7 @@ func (f Facts) obstacles(gang types.NamespacedName, group *unstructured.Unstruct
 		if len(list) > 0 {
 			gated = append(gated, pod.GetName())
 		}
-		if name := schedulerOf(pod); !slices.Contains(f.Schedulers, name) {
+		if name := snapshot.SchedulerOf(pod); !slices.Contains(f.Schedulers, name) {
 			foreign = append(foreign, pod.GetName())
 			schedulers[name] = true
 		}
@@ -134,6 +138,33 @@ func (f Facts) obstacles(gang types.NamespacedName, group *unstructured.Unstruct
 		add("schedulerName of %s is %s; Tutti places the pods of %s", some(foreign), keysOf(schedulers), strings.Join(f.Schedulers, ", "))
 	}
 	return append(found, f.absent()...)
+}
+
+// groupless tells what is wrong with pods of a group that the snapshot does not have.
+func (f Facts) groupless(gang types.NamespacedName, members []*unstructured.Unstructured) string {
+	belong := fmt.Sprintf("its pods belong to PodGroup %s, which ", gang)
+	for _, k := range snapshot.Kinds {
+		if k.Kind == snapshot.NativePodGroup.Kind && slices.Contains(f.Snapshot.Unread, k.String()) {
+			return belong + "could not be read, since you may not list podgroups." + k.Resource.Group + " or the cluster has none"
+		}
+	}
+	if slices.ContainsFunc(members, func(pod *unstructured.Unstructured) bool { return snapshot.NativeGangOf(pod) != "" }) {
+		return belong + "does not exist; create it: what a pod names in spec.schedulingGroup stays"
+	}
+	return belong + "does not exist; create it, or take the label scheduling.x-k8s.io/pod-group off the pods"
+}
+
+// succeeded counts the pods that have: their places in the gang are filled. Those
+// older than the group were of an earlier one of its name.
+func succeeded(group *unstructured.Unstructured, ended []*unstructured.Unstructured) int {
+	n := 0
+	born := group.GetCreationTimestamp()
+	for _, pod := range ended {
+		if created := pod.GetCreationTimestamp(); snapshot.PhaseOf(pod) == v1.PodSucceeded && !created.Before(&born) {
+			n++
+		}
+	}
+	return n
 }
 
 // absent tells that no scheduler is at work.
@@ -154,7 +185,7 @@ func (f Facts) explainPod(answer *Answer, pod *unstructured.Unstructured) (*Answ
 		return answer, nil
 	}
 	answer.State = Waits
-	if name := schedulerOf(pod); !slices.Contains(f.Schedulers, name) {
+	if name := snapshot.SchedulerOf(pod); !slices.Contains(f.Schedulers, name) {
 		answer.Because = []string{fmt.Sprintf("its schedulerName is %s; Tutti places the pods of %s", name, strings.Join(f.Schedulers, ", "))}
 		return answer, nil
 	}
@@ -188,8 +219,11 @@ func (f Facts) explainBound(answer *Answer, pods []*unstructured.Unstructured) {
 	}
 }
 
-// wishes are the annotations that a gang may do without.
-var wishes = []string{tutti.RequiredTopologyAnnotation, tutti.SliceTopologyAnnotation, tutti.GPULinkAnnotation, tutti.UniformGPUsAnnotation}
+// constraint is where a native group says in its spec which domain it must be in.
+const constraint = "spec.schedulingConstraints.topology"
+
+// wishes are what a gang may do without: annotations, and that.
+var wishes = []string{constraint, tutti.RequiredTopologyAnnotation, tutti.SliceTopologyAnnotation, tutti.GPULinkAnnotation, tutti.UniformGPUsAnnotation}
 
 // ask puts the question to the scheduler and, after a no, tries what would help.
 func (f Facts) ask(answer *Answer, target whatif.Target) error {
@@ -203,9 +237,9 @@ func (f Facts) ask(answer *Answer, target whatif.Target) error {
 		return nil
 	}
 	answer.Because = []string{outcome.Message}
-	group := find(f.Snapshot, "PodGroup", target.Gang)
+	group := f.Snapshot.GroupOf(target.Gang)
 	for _, wish := range wishes {
-		if group == nil || group.GetAnnotations()[wish] == "" && wish != tutti.UniformGPUsAnnotation {
+		if group == nil || !wants(group, wish) {
 			continue
 		}
 		other, err := f.Run(without(f.Snapshot, group, wish), target, false)
@@ -229,6 +263,17 @@ func (f Facts) ask(answer *Answer, target whatif.Target) error {
 	return nil
 }
 
+// wants tells whether the group makes this wish, by its words or by default.
+func wants(group *unstructured.Unstructured, wish string) bool {
+	switch wish {
+	case tutti.UniformGPUsAnnotation:
+		return true
+	case constraint:
+		return snapshot.ConstraintOf(group) != ""
+	}
+	return group.GetAnnotations()[wish] != ""
+}
+
 func lessOf(wish string) string {
 	if wish == tutti.UniformGPUsAnnotation {
 		return "with " + wish + `: "false"`
@@ -247,6 +292,8 @@ func without(s *snapshot.Snapshot, group *unstructured.Unstructured, wish string
 	switch wish {
 	case tutti.UniformGPUsAnnotation:
 		annotations[wish] = "false"
+	case constraint:
+		unstructured.RemoveNestedField(easier.Object, "spec", "schedulingConstraints")
 	case tutti.SliceTopologyAnnotation:
 		delete(annotations, tutti.SliceSizeAnnotation)
 	}
@@ -259,14 +306,6 @@ func without(s *snapshot.Snapshot, group *unstructured.Unstructured, wish string
 		}
 	}
 	return &next
-}
-
-func schedulerOf(pod *unstructured.Unstructured) string {
-	name, _, _ := unstructured.NestedString(pod.Object, "spec", "schedulerName")
-	if name == "" {
-		return v1.DefaultSchedulerName
-	}
-	return name
 }
 
 // some lists a few names and counts the rest.

@@ -56,6 +56,17 @@ var reasons = []struct {
 	{"pod too large", "node n1 r1 gpus=8\npod x gpus=9", Waits, "Insufficient nvidia.com/gpu", ""},
 	{"image that is not there", "node n1 r1 gpus=8\nobject {apiVersion: v1, kind: Pod, metadata: {name: x, namespace: ns}, spec: {nodeName: n1}, status: {phase: Pending, containerStatuses: [{name: c, state: {waiting: {reason: ImagePullBackOff}}}]}}", Starts, "pod x is on node n1, and container c waits: ImagePullBackOff", ""},
 	{"runs", "node n1 r1 gpus=8\npod x on=n1 gpus=1", Runs, "", ""},
+	{"gang of which one pod has ended well", "node n1 r1 gpus=8\ngang x pods=1 minimum=2 gpus=8\nobject {apiVersion: v1, kind: Pod, metadata: {name: done, namespace: ns, labels: {scheduling.x-k8s.io/pod-group: x}}, spec: {nodeName: n1}, status: {phase: Succeeded}}", Waits, "there is room for it now", ""},
+	{"native: room is there", "node n1 r1 gpus=8\nnative x pods=1 gpus=8", Waits, "there is room for it now: placed 1 pod in host n1", ""},
+	{"native: too few GPUs in all", "node n1 r1 gpus=8\nnative x pods=2 gpus=8", Waits, "nvidia.com/gpu", ""},
+	{"native: required rack too small", "node n1 r1 gpus=8\nnode n2 r2 gpus=8\nnative x pods=2 gpus=8 annotations={tutti.dev/required-topology:~rack}", Waits, "rack", "without tutti.dev/required-topology it would start"},
+	{"native: the same by its spec", "node n1 r1 gpus=8\nnode n2 r2 gpus=8\nnative x pods=2 gpus=8 group=schedulingConstraints:~{topology:~[{key:~topology.tutti.dev/rack}]}", Waits, "rack", "without spec.schedulingConstraints.topology it would start"},
+	{"native: lower priority in the way", "node n1 r1 gpus=8\npod low on=n1 gpus=8\nnative x pods=1 gpus=8 priority=5", Waits, "nvidia.com/gpu", "it may evict pods of lower priority, and would start then: placed 1 pod in host n1 (z1/r1/n1); evicted: ns/low"},
+	{"native: missing group", "node n1 r1 gpus=8\nobject {apiVersion: v1, kind: Pod, metadata: {name: x, namespace: ns}, spec: {schedulerName: tutti-scheduler, schedulingGroup: {podGroupName: g}}}", Waits, "PodGroup ns/g, which does not exist; create it: what a pod names in spec.schedulingGroup stays", ""},
+	{"native: missing pods", "node n1 r1 gpus=8\nnative x pods=2 minimum=3 gpus=1", Waits, "2 of the 3 pods exist that its minCount asks for; pods belong to it by their spec.schedulingGroup.podGroupName: x", ""},
+	{"native: pods named by label", "node n1 r1 gpus=8\nobject {apiVersion: scheduling.k8s.io/v1beta1, kind: PodGroup, metadata: {name: x, namespace: ns}, spec: {schedulingPolicy: {gang: {minCount: 1}}}}\nobject {apiVersion: v1, kind: Pod, metadata: {name: p, namespace: ns, uid: u, labels: {scheduling.x-k8s.io/pod-group: x}}, spec: {schedulerName: tutti-scheduler, containers: [{name: c, image: i}]}, status: {phase: Pending}}", Waits, "there is room for it now", ""},
+	{"native: it goes before the CRD's of its name", "node n1 r1 gpus=8\nobject {apiVersion: scheduling.x-k8s.io/v1alpha1, kind: PodGroup, metadata: {name: x, namespace: ns}, spec: {minMember: 9}}\nnative x pods=1 gpus=8", Waits, "there is room for it now", ""},
+	{"native: no gang", "node n1 r1 gpus=8\nobject {apiVersion: scheduling.k8s.io/v1beta1, kind: PodGroup, metadata: {name: x, namespace: ns}, spec: {schedulingPolicy: {basic: {}}}}\nobject {apiVersion: v1, kind: Pod, metadata: {name: p, namespace: ns, uid: u}, spec: {schedulerName: tutti-scheduler, schedulingGroup: {podGroupName: x}, containers: [{name: c, image: i}]}, status: {phase: Pending}}", Waits, "there is room for it now", ""},
 	{"missing volume claim", "node n1 r1 gpus=8\ngang x pods=1 gpus=1 spec=volumes:~[{name:~v,persistentVolumeClaim:~{claimName:~data}}]", Waits, `persistentvolumeclaim "data" not found`, ""},
 }
 
@@ -112,6 +123,19 @@ func TestWhatNoSnapshotHolds(t *testing.T) {
 	contains(t, "because", answer.Because, "has not renewed its lease for 1h0m0s")
 	answer = explain(t, sketch.Cluster(t, "job x"), func(f *Facts) { f.Warnings = []string{"Error creating pod x-worker-0: exceeded quota: q"} })
 	contains(t, "because", answer.Because, "it has no pods, for: Error creating pod x-worker-0: exceeded quota: q")
+}
+
+// TestAGroupThatMayNotBeRead is not said to be missing.
+func TestAGroupThatMayNotBeRead(t *testing.T) {
+	for kind, pod := range map[string]string{
+		"PodGroup":                      "labels: {scheduling.x-k8s.io/pod-group: g}}, spec: {schedulerName: tutti-scheduler}",
+		"PodGroup of scheduling.k8s.io": "}, spec: {schedulerName: tutti-scheduler, schedulingGroup: {podGroupName: g}}",
+	} {
+		s := sketch.Cluster(t, "node n1 r1 gpus=8\nobject {apiVersion: v1, kind: Pod, metadata: {name: x, namespace: ns, "+pod+"}")
+		s.Unread = []string{kind}
+		answer := explain(t, s, func(*Facts) {})
+		contains(t, "because", answer.Because, "PodGroup ns/g, which could not be read, since you may not list podgroups.scheduling.")
+	}
 }
 
 func TestFindNamesWhatItLookedFor(t *testing.T) {

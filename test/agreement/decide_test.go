@@ -95,7 +95,7 @@ func (w *world) createPod(pod *corev1.Pod) {
 }
 
 func (w *world) snapshot() *snapshot.Snapshot {
-	s, err := snapshot.Take(w.t.Context(), w.dynamic, time.Now(), func(string) {})
+	s, err := snapshot.Take(w.t.Context(), w.dynamic, snapshot.Kinds, time.Now(), func(string) {})
 	must(w.t, err)
 	return s
 }

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
@@ -167,6 +169,22 @@ func TestKubectlTuttiIsSilentAboutWhatDoesNotMatter(t *testing.T) {
 	s := newScene(t, shared)
 	if _, stderr, err := s.kubectl("top"); err != nil || stderr != "" {
 		t.Errorf("%v: %q, want no word beside the table", err, stderr)
+	}
+	// Who may list little is told what is missing, and not that this cluster, as most, has no PodGroups of its own.
+	roles := s.plane.Client.RbacV1()
+	_, err := roles.ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: s.namespace},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes", "pods"}, Verbs: []string{"list"}}},
+	}, metav1.CreateOptions{})
+	must(t, err)
+	_, err = roles.ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: s.namespace},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: s.namespace},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: s.namespace}},
+	}, metav1.CreateOptions{})
+	must(t, err)
+	if _, stderr, err := s.kubectl("top", "--as", s.namespace); err != nil || !strings.Contains(stderr, "PodGroup, NodeTopology") {
+		t.Errorf("%v: %q, want a note of the CRD's PodGroups alone", err, stderr)
 	}
 }
 

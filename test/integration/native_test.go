@@ -87,6 +87,7 @@ func TestNativePodGroups(t *testing.T) {
 				s.event("wide", "FailedScheduling", "of 9"),
 			),
 		},
+		{name: "kubectl tutti says of it what it says of the same gang of the CRD", do: s.kubectlOnNative},
 		{
 			name: "it starts when its minimum is lowered",
 			do: func(ctx context.Context) error {

@@ -15,11 +15,11 @@ import (
 )
 
 // Cluster is a snapshot, all in namespace ns: "node n1 r1 gpus=8" is a node of
-// rack r1; "gang g pods=4 gpus=2 priority=5" a group with its pods; "pod p on=n1
-// gpus=3" a pod; "job j workers=2 gpus=4" a TFJob without pods yet; and "object"
-// is followed by one in YAML flow style. annotations=, spec=, node= and labels=
-// add YAML to the group, its pods' spec, a node's spec and labels, with ~ for a
-// blank.
+// rack r1; "gang g pods=4 gpus=2 priority=5" a group with its pods, and "native"
+// one of the API server's own kind; "pod p on=n1 gpus=3" a pod; "job j workers=2
+// gpus=4" a TFJob without pods yet; and "object" is followed by one in YAML flow
+// style. annotations=, group=, spec=, node= and labels= add YAML to the group, its
+// spec, its pods' spec, a node's spec and labels, with ~ for a blank.
 func Cluster(t *testing.T, lines string) *snapshot.Snapshot {
 	t.Helper()
 	var items []string
@@ -37,13 +37,8 @@ func Cluster(t *testing.T, lines string) *snapshot.Snapshot {
 			items = append(items, node(name, fields[2], with))
 		case "pod":
 			items = append(items, pod(name, "", with))
-		case "gang":
-			items = append(items, fmt.Sprintf("{apiVersion: scheduling.x-k8s.io/v1alpha1, kind: PodGroup, metadata: {name: %s, namespace: ns, annotations: %s}, spec: {minMember: %s}}", name, with["annotations"], with["minimum"]))
-			count := 0
-			_, _ = fmt.Sscan(with["pods"], &count)
-			for i := range count {
-				items = append(items, pod(fmt.Sprintf("%s-%d", name, i), name, with))
-			}
+		case "gang", "native":
+			items = append(items, gang(fields[0], name, with)...)
 		case "job":
 			items = append(items, fmt.Sprintf(`{apiVersion: kubeflow.org/v1, kind: TFJob, metadata: {name: %s, namespace: ns, uid: job-uid}, spec: {tfReplicaSpecs: {Worker: {replicas: %s,
   template: {spec: {containers: [{name: tensorflow, image: i, resources: {limits: {nvidia.com/gpu: %s}}}]}}}}}}`, name, with["workers"], with["gpus"]))
@@ -74,7 +69,7 @@ func Cluster(t *testing.T, lines string) *snapshot.Snapshot {
 
 // optionsOf reads key=value fields.
 func optionsOf(fields []string) map[string]string {
-	with := map[string]string{"gpus": "0", "pods": "1", "minimum": "", "priority": "0", "on": "", "workers": "1", "annotations": "{}", "spec": "", "node": "", "labels": ""}
+	with := map[string]string{"gpus": "0", "pods": "1", "minimum": "", "priority": "0", "on": "", "workers": "1", "annotations": "{}", "group": "", "spec": "", "node": "", "labels": ""}
 	for _, field := range fields {
 		if key, value, ok := strings.Cut(field, "="); ok {
 			with[key] = strings.ReplaceAll(value, "~", " ")
@@ -100,15 +95,32 @@ func more(fields string) string {
 	return ", " + fields
 }
 
-func pod(name, gang string, with map[string]string) string {
-	labels, phase := "{}", "Pending"
-	if gang != "" {
-		labels = "{scheduling.x-k8s.io/pod-group: " + gang + "}"
+// gang is a group and its pods, which name it in the way of its kind.
+func gang(kind, name string, with map[string]string) []string {
+	version, minimum := "scheduling.x-k8s.io/v1alpha1", "minMember: "+with["minimum"]
+	labels := "scheduling.x-k8s.io/pod-group: " + name
+	if kind == "native" {
+		version = "scheduling.k8s.io/v1beta1"
+		minimum = fmt.Sprintf("schedulingPolicy: {gang: {minCount: %s}}, disruptionMode: {all: {}}, priority: %s", with["minimum"], with["priority"])
+		labels = ""
+		with["spec"] = "schedulingGroup: {podGroupName: " + name + "}" + more(with["spec"])
 	}
+	items := []string{fmt.Sprintf("{apiVersion: %s, kind: PodGroup, metadata: {name: %s, namespace: ns, annotations: %s}, spec: {%s %s}}",
+		version, name, with["annotations"], minimum, more(with["group"]))}
+	count := 0
+	_, _ = fmt.Sscan(with["pods"], &count)
+	for i := range count {
+		items = append(items, pod(fmt.Sprintf("%s-%d", name, i), labels, with))
+	}
+	return items
+}
+
+func pod(name, labels string, with map[string]string) string {
+	phase := "Pending"
 	if with["on"] != "" {
 		phase = "Running"
 	}
-	return fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: ns, uid: uid-%s, labels: %s},
+	return fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: ns, uid: uid-%s, labels: {%s}},
   spec: {schedulerName: tutti-scheduler, priority: %s, nodeName: "%s", containers: [{name: c, image: i, resources: {requests: {cpu: "1", nvidia.com/gpu: "%s"}}}] %s}, status: {phase: %s}}`,
 		name, name, labels, with["priority"], with["on"], with["gpus"], more(with["spec"]), phase)
 }
