@@ -88,8 +88,9 @@ type gate struct {
 type gated struct {
 	// member is any one of the pods: Activate wakes the whole group by it.
 	member *v1.Pod
-	// let is set from an activation until the planner takes the gang up.
-	let bool
+	// let is set from an activation until the planner takes the gang up; fresh
+	// then, if the gang was not refused before.
+	let, fresh bool
 	// since are the epochs in which it was let in.
 	since epochs
 	// entered is when the gang was first found complete since it was placed.
@@ -176,7 +177,7 @@ func (g *gate) takenUp(key types.NamespacedName) {
 func (g *gate) close(key types.NamespacedName, gang *gated) {
 	if gang.let {
 		gang.let = false
-		g.line.entered(key)
+		g.line.entered(key, gang)
 		g.queue.Add(nextTurn)
 	}
 }
@@ -433,7 +434,7 @@ func (g *gate) rest(key types.NamespacedName, found found) (tell, news bool) {
 	gang := g.gang(key)
 	g.close(key, gang)
 	g.line.leave(key)
-	gang.refused, gang.stale = false, false
+	gang.refused, gang.stale, gang.checks = false, false, 0
 	gang.waits, gang.entered = time.Time{}, time.Time{}
 	if gang.due.After(g.clock.Now()) {
 		return false, false
@@ -486,7 +487,10 @@ func (g *gate) admit(key types.NamespacedName, found found) *v1.Pod {
 		gang.waits = found.since
 	}
 	g.lookAfter(key, gang, min(lastRecheck, firstRecheck<<min(gang.checks, 10)))
-	gang.checks++
+	if gang.checks++; gang.checks >= lostLooks {
+		g.line.overlook(key) // something keeps it from the planner: nobody waits for it
+		g.queue.Add(nextTurn)
+	}
 	return gang.member
 }
 

@@ -193,13 +193,63 @@ func TestGateRequeuesAGangThatAnotherPluginRefused(t *testing.T) {
 	s.wantActivations(2)
 }
 
-func TestGateReportsMixedPriorities(t *testing.T) {
-	s := newGateScene(t, 2, 2)
-	s.handle.pods["p1"].Spec.Priority = ptr.To[int32](7)
+// TestGateReportsPodsThatDisagree on what the engine demands to be the same in all
+// of them, whether they wait, run or go: it would refuse to try the gang, and tell
+// nobody but its log.
+func TestGateReportsPodsThatDisagree(t *testing.T) {
+	never := ptr.To(v1.PreemptNever)
+	bound := func(edit func(*v1.Pod)) *v1.Pod {
+		pod := boundPods(1)[0]
+		edit(pod)
+		return pod
+	}
+	for name, tc := range map[string]struct {
+		waiting func(*v1.Pod)
+		bound   *v1.Pod
+		words   string
+	}{
+		"priority":                       {waiting: func(pod *v1.Pod) { pod.Spec.Priority = ptr.To[int32](7) }, words: "in priority (0 and, of pod p1, 7)"},
+		"preemption policy":              {waiting: func(pod *v1.Pod) { pod.Spec.PreemptionPolicy = never }, words: "in preemptionPolicy (PreemptLowerPriority and, of pod p1, Never)"},
+		"priority of one that runs":      {bound: bound(func(pod *v1.Pod) { pod.Spec.Priority = ptr.To[int32](7) }), words: "in priority (0 and, of pod victim-0 on node n, 7)"},
+		"policy of one that runs":        {bound: bound(func(pod *v1.Pod) { pod.Spec.PreemptionPolicy = never }), words: "in preemptionPolicy (PreemptLowerPriority and, of pod victim-0 on node n, Never)"},
+		"scheduler of one that runs":     {bound: bound(func(pod *v1.Pod) { pod.Spec.SchedulerName = "other" }), words: "in schedulerName ( and, of pod victim-0 on node n, other)"},
+		"priority of one that goes":      {bound: bound(func(pod *v1.Pod) { pod.Spec.Priority, pod.DeletionTimestamp = ptr.To[int32](7), &metav1.Time{} }), words: "in priority (0 and, of pod victim-0 on node n that is being deleted, 7)"},
+		"one that waits is going":        {waiting: func(pod *v1.Pod) { pod.Spec.Priority, pod.DeletionTimestamp = ptr.To[int32](7), &metav1.Time{} }, words: "in priority (0 and, of pod p1 that is being deleted, 7)"},
+		"the default policy is no other": {waiting: func(pod *v1.Pod) { pod.Spec.PreemptionPolicy = ptr.To(v1.PreemptLowerPriority) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newGateScene(t, 1, 3)
+			if tc.waiting != nil {
+				tc.waiting(s.handle.pods["p1"])
+			}
+			if tc.bound != nil {
+				s.handle.scheduled = []*v1.Pod{tc.bound}
+			}
+			s.arrive()
+			s.after(settle)
+			if tc.words == "" {
+				s.wantActivations(1)
+				return
+			}
+			s.after(firstTell)
+			s.wantActivations(0)
+			s.wantVerdict("GangPlaced=False: the gang's pods differ " + tc.words)
+		})
+	}
+}
+
+// TestGateTellsOfManyPodsThatDisagreeAlwaysTheSame, or it would take each look for
+// news and tell nothing.
+func TestGateTellsOfManyPodsThatDisagreeAlwaysTheSame(t *testing.T) {
+	s := newGateScene(t, 20, 20)
+	for name, pod := range s.handle.pods {
+		if name != "p0" {
+			pod.Spec.Priority = ptr.To[int32](7)
+		}
+	}
 	s.arrive()
 	s.after(settle)
 	s.after(firstTell)
-	s.wantActivations(0)
 	s.wantVerdict("GangPlaced=False: the gang's pods differ in priority (0 and, of pod p1, 7)")
 }
 

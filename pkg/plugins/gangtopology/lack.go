@@ -5,13 +5,13 @@ package gangtopology
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/types"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/tutti-project/tutti/pkg/apis/tutti"
 )
@@ -29,10 +29,11 @@ type lack struct{ kind, text string }
 
 // The kinds of lack: of each, an event is sent once.
 const (
-	lacksGroup    = "group"
-	lacksPods     = "pods"
-	lacksConsent  = "scheduling gates"
-	lacksPriority = "priority"
+	lacksGroup     = "group"
+	lacksPods      = "pods"
+	lacksConsent   = "scheduling gates"
+	lacksPriority  = "priority"
+	lacksScheduler = "scheduler"
 )
 
 // found is what the gate sees of a gang when it looks.
@@ -54,7 +55,10 @@ func (g *gate) complete(key types.NamespacedName) found {
 	if err != nil {
 		return f
 	}
+	members := slices.Clone(state.ScheduledPods())
+	exist := len(live(members))
 	for _, pod := range state.UnscheduledPods() {
+		members = append(members, pod)
 		if pod.DeletionTimestamp == nil {
 			f.pods = append(f.pods, pod)
 			if pod.CreationTimestamp.After(f.since) {
@@ -62,7 +66,7 @@ func (g *gate) complete(key types.NamespacedName) found {
 			}
 		}
 	}
-	if len(f.pods) > 0 && f.pods[0].Spec.SchedulerName != g.profile {
+	if len(f.pods) > 0 && slices.MinFunc(f.pods, byName).Spec.SchedulerName != g.profile {
 		return found{} // another profile's gang, and another gate's
 	}
 	f.group, err = groups.PodGroups().Get(key.Namespace, key.Name)
@@ -73,7 +77,7 @@ func (g *gate) complete(key types.NamespacedName) found {
 		}
 		return f
 	}
-	exist := len(live(state.ScheduledPods())) + len(f.pods)
+	exist += len(f.pods)
 	if quorum := quorumOf(f.group); exist < quorum {
 		f.lack = lack{lacksPods, fmt.Sprintf("waiting for pods: %d exist, and the gang's minimum is %d", exist, quorum)}
 		if held := f.group.Annotations[tutti.HeldPodsAnnotation]; held != "" {
@@ -81,15 +85,11 @@ func (g *gate) complete(key types.NamespacedName) found {
 		}
 		return f
 	}
-	for _, pod := range f.pods {
-		if corev1helpers.PodPriority(pod) != priorityOf(f.group) {
-			f.lack = lack{lacksPriority, fmt.Sprintf("the gang's pods differ in priority (%d and, of pod %s, %d): give all of them one priority class",
-				priorityOf(f.group), pod.Name, corev1helpers.PodPriority(pod))}
-			return f
-		}
+	if len(f.pods) > 0 {
+		f.lack = disagree(f.group, g.profile, members)
 	}
-	f.complete = len(f.pods) > 0
-	if !f.complete { // no cycle would tell that the minimum is met again
+	f.complete = len(f.pods) > 0 && f.lack.text == ""
+	if len(f.pods) == 0 { // no cycle would tell that the minimum is met again
 		g.report.runs(f.group, tally{placed: exist, all: exist}, "")
 	}
 	return f

@@ -33,8 +33,8 @@ type line struct {
 	// trying is the one that was let in and not yet taken up, tried when.
 	trying types.NamespacedName
 	tried  time.Time
-	// fresh counts gangs that were never refused, were let in, and are not yet
-	// taken up; yield is set when one of them goes before the next turn.
+	// fresh are gangs that were never refused, were let in, and will be taken up
+	// soon; yield is set when one of them goes before the next turn.
 	fresh map[types.NamespacedName]bool
 	yield bool
 	// refused are the kinds of gang that were refused in this epoch of room: one
@@ -62,6 +62,7 @@ func (l *line) enter(key types.NamespacedName, gang *gated) {
 	if gang.let {
 		return // once more: the activation was lost
 	}
+	gang.fresh = !gang.refused
 	if gang.refused {
 		l.trying, l.yield = key, true
 	} else {
@@ -69,12 +70,17 @@ func (l *line) enter(key types.NamespacedName, gang *gated) {
 	}
 }
 
+// overlook lets the line move without waiting for a gang that comes new. If it
+// is taken up after all, it went before the next turn as any other.
+func (l *line) overlook(key types.NamespacedName) { delete(l.fresh, key) }
+
 // entered notes that the planner has taken a gang up, or that it went away.
-func (l *line) entered(key types.NamespacedName) {
+func (l *line) entered(key types.NamespacedName, gang *gated) {
 	if l.trying == key {
 		l.trying = nextTurn
 	}
-	if l.fresh[key] {
+	if gang.fresh {
+		gang.fresh = false
 		delete(l.fresh, key)
 		l.yield = false
 	}

@@ -4,6 +4,7 @@
 package gangtopology
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -109,6 +110,58 @@ func TestALostActivationDoesNotHoldTheLine(t *testing.T) {
 	s.clock.Step(patience)
 	s.gate.turns(klog.Background())
 	s.wantActivated("next")
+}
+
+// TestAGangThatNeverReachesThePlannerDoesNotHoldTheLine: it is let in again and
+// again, but after a few times each turn follows the one before at once.
+func TestAGangThatNeverReachesThePlannerDoesNotHoldTheLine(t *testing.T) {
+	s := newLineScene(t)
+	var names []string
+	for i := range 5 {
+		names = append(names, fmt.Sprint("refused-", i))
+		s.refusedFor(names[i], 0, anyRoom)
+	}
+	stuck := s.enqueue("stuck", 0)
+	for range lostLooks {
+		s.clock.Step(lastRecheck)
+		s.gate.look(klog.Background(), stuck)
+	}
+	s.handle.activated = nil
+	s.gate.changed()
+	s.turns()
+	for _, name := range names {
+		s.wantActivated(name)
+		key := types.NamespacedName{Namespace: "ns", Name: name}
+		s.gate.takenUp(key)
+		s.gate.refuse(key, anyRoom)
+		s.gate.turns(klog.Background())
+	}
+	s.wantActivated()
+}
+
+// TestAGangThatReachesThePlannerLateWentBeforeTheNextTurn, as one that does at once.
+func TestAGangThatReachesThePlannerLateWentBeforeTheNextTurn(t *testing.T) {
+	s := newLineScene(t)
+	for _, name := range []string{"old-1", "old-2"} {
+		s.refusedFor(name, 0, anyRoom)
+	}
+	late := s.enqueue("late", 0)
+	for range lostLooks {
+		s.clock.Step(lastRecheck)
+		s.gate.look(klog.Background(), late)
+	}
+	s.handle.activated = nil
+	s.gate.changed()
+	s.turns()
+	s.wantActivated("old-1")
+	s.enqueue("new", 0)
+	s.wantActivated("new")
+	s.gate.takenUp(types.NamespacedName{Namespace: "ns", Name: "old-1"})
+	s.gate.turns(klog.Background())
+	s.wantActivated() // the new one goes first
+	s.gate.takenUp(late)
+	s.gate.turns(klog.Background())
+	s.wantActivated("old-2") // but the late one went
 }
 
 func TestGangsThatAreAlikeAreRefusedTogether(t *testing.T) {
