@@ -62,10 +62,10 @@ const (
 // held.) So a gang enters complete, and its members are looked at once and not
 // again for every sibling that appears.
 //
-// Invariants: a gang of which a member was kept out is due at some time, or
-// its next event makes it so; a due gang that is complete is activated again
-// and again until the planner takes it up; help that came after a gang was let
-// in, and before it was refused, makes the refusal stale at once.
+// Invariants: a gang of which a member was kept out is due at some time; a due
+// gang that is complete is activated again and again until the planner takes it
+// up; help that came after a gang was let in, and before it was refused, makes
+// the refusal stale at once.
 type gate struct {
 	handle fwk.Handle
 	// profile is the scheduler whose pods are the gate's.
@@ -109,6 +109,10 @@ type gated struct {
 	lack   lack
 	told   int
 	toldOf string
+	// rests is set when its owner was told and nothing has happened since, but
+	// that many looks.
+	rests bool
+	looks int
 	// lackOf is how many pods it had then.
 	lackOf int
 	// waits is since when the gang has been complete and has waited.
@@ -154,7 +158,7 @@ func (g *gate) admits(key types.NamespacedName, pod *v1.Pod) bool {
 	gang := g.gang(key)
 	first := gang.member == nil
 	gang.member = pod
-	if !gang.let && (first || gang.due.IsZero()) {
+	if !gang.let && (first || gang.due.IsZero() || gang.rests) {
 		g.lookAfter(key, gang, gang.retryAfter(lastRetry))
 	}
 	return gang.let
@@ -218,7 +222,7 @@ func (g *gate) waiting(except types.NamespacedName) []types.NamespacedName {
 	defer g.mu.Unlock()
 	var keys []types.NamespacedName
 	for key, gang := range g.gangs {
-		if key != except && gang.member != nil && (gang.let || !gang.due.IsZero()) && (!gang.refused || gang.stale && gang.needs.partly) {
+		if key != except && gang.member != nil && (gang.let || !gang.due.IsZero() && !gang.rests) && (!gang.refused || gang.stale && gang.needs.partly) {
 			keys = append(keys, key)
 		}
 	}
@@ -318,7 +322,7 @@ func (g *gate) forget(group *schedulingv1beta1.PodGroup) {
 // lookAfter sets when to look at the gang, or when its turn may come at the
 // earliest if it was refused. Callers hold mu.
 func (g *gate) lookAfter(key types.NamespacedName, gang *gated, wait time.Duration) {
-	gang.due = g.clock.Now().Add(wait)
+	gang.due, gang.rests = g.clock.Now().Add(wait), false
 	if gang.refused && gang.stale {
 		delete(g.line.idle, key)
 		g.line.waiting[key] = gang
@@ -428,6 +432,11 @@ func (g *gate) isDue(key types.NamespacedName) bool {
 // tells whether the gang's owner is to be told what it lacks: when it has
 // lacked that for a while, ever longer ones, and no pods have come meanwhile; news is a lack of another kind than
 // told before.
+//
+// What it waits for may have come already: the engine has the gang's events from
+// a handler of its own, which may be behind, and asks nothing about a pod that
+// joins others that are kept out. So it is looked at again, in a second, in twice
+// that, at last once a minute, and told nothing unless that finds something else.
 func (g *gate) rest(key types.NamespacedName, found found) (tell, news bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -451,7 +460,16 @@ func (g *gate) rest(key types.NamespacedName, found found) (tell, news bool) {
 		g.lookAfter(key, gang, min(lastTell, firstTell<<min(gang.told, 10)))
 		return false, false
 	}
-	gang.due = time.Time{}
+	rested := gang.rests
+	if !rested {
+		gang.looks = 0
+	}
+	g.lookAfter(key, gang, min(lastTell, firstTell<<min(gang.looks, 10)))
+	gang.rests = true
+	gang.looks++
+	if rested {
+		return false, false
+	}
 	gang.told++
 	news = gang.toldOf != found.lack.kind
 	gang.toldOf = found.lack.kind

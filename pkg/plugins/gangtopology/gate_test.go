@@ -4,6 +4,7 @@
 package gangtopology
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -265,6 +266,70 @@ func TestGateTellsAGangThatLacksPodsForAWhile(t *testing.T) {
 	if len(s.verdicts) != 1 {
 		t.Errorf("told again: %q", s.verdicts)
 	}
+}
+
+// TestGateHearsOfTheLastPodBeforeTheEngine, which then puts it beside its siblings
+// without asking: the gang is tried all the same, and the gate does not look much.
+func TestGateHearsOfTheLastPodBeforeTheEngine(t *testing.T) {
+	for name, tc := range map[string]struct {
+		event, behind func(*gateScene)
+	}{
+		"a pod":             {func(s *gateScene) { s.gate.podAdded(podNamed("p2")) }, func(s *gateScene) { s.handle.addPods(1) }},
+		"a smaller minimum": {func(s *gateScene) { s.gate.wake(theGang) }, func(s *gateScene) { s.handle.group.Spec.SchedulingPolicy.Gang.MinCount = 2 }},
+	} {
+		for late, looks := range map[time.Duration]int{firstTell: 1, 5 * firstTell: 3, 10 * lastTell: 20} {
+			t.Run(fmt.Sprint(name, " after ", late), func(t *testing.T) {
+				s := newGateScene(t, 3, 2)
+				s.arrive()
+				s.after(settle)
+				s.after(firstTell)
+				s.wantVerdict("GangPlaced=False: waiting for pods")
+				tc.event(s)
+				s.after(settle)
+				told, n := len(s.verdicts), 0
+				look := func() {
+					wait := s.gate.gangs[theGang].due.Sub(s.clock.Now())
+					if wait <= 0 {
+						t.Fatal("the gate never looks again")
+					}
+					s.after(wait)
+					n++
+				}
+				for begin := s.clock.Now(); s.clock.Since(begin) < late; {
+					s.wantActivations(0)
+					look()
+				}
+				if n > looks {
+					t.Errorf("%d looks in %s, want at most %d", n, late, looks)
+				}
+				if len(s.verdicts) > told {
+					t.Errorf("told again and again: %q", s.verdicts)
+				}
+				tc.behind(s)
+				look()
+				s.wantActivations(1)
+			})
+		}
+	}
+}
+
+// TestGateLetsAGangRestThatWasTold what it lacks: nobody waits for it, and what the
+// engine asks about it ends that at once.
+func TestGateLetsAGangRestThatWasTold(t *testing.T) {
+	s := newGateScene(t, 3, 2)
+	s.arrive()
+	s.after(settle)
+	s.after(firstTell)
+	if held := s.gate.waiting(types.NamespacedName{}); len(held) != 0 {
+		t.Errorf("%v could be tried, though it lacks pods", held)
+	}
+	s.handle.addPods(1)
+	s.admitted()
+	if held := s.gate.waiting(types.NamespacedName{}); len(held) != 1 {
+		t.Error("it has its pods, and nobody waits for it")
+	}
+	s.after(settle)
+	s.wantActivations(1)
 }
 
 func (s *gateScene) wantVerdict(want string) {
