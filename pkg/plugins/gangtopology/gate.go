@@ -37,6 +37,9 @@ const (
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 5 * time.Second
 	lastTurn   = time.Second
+	// engineLag is how far the engine's view of the cluster may be behind the
+	// gate's, each of which has its events from a handler of its own.
+	engineLag = time.Second
 	// calm is how long a placed gang must leave the planner alone for earlier
 	// attempts to be forgotten.
 	calm = time.Minute
@@ -65,7 +68,8 @@ const (
 // Invariants: a gang of which a member was kept out is due at some time; a due
 // gang that is complete is activated again and again until the planner takes it
 // up; help that came after a gang was let in, and before it was refused, makes
-// the refusal stale at once.
+// the refusal stale at once; help that came within engineLag before a gang was
+// taken up makes it doubtful.
 type gate struct {
 	handle fwk.Handle
 	// profile is the scheduler whose pods are the gate's.
@@ -78,8 +82,9 @@ type gate struct {
 	goes func(types.NamespacedName) bool
 
 	mu sync.Mutex
-	// epochs count changes, by what they may help.
+	// epochs count changes, by what they may help, moved when the last came.
 	epochs epochs
+	moved  [helps]time.Time
 	gangs  map[types.NamespacedName]*gated
 	line   line
 }
@@ -91,8 +96,10 @@ type gated struct {
 	// let is set from an activation until the planner takes the gang up; fresh
 	// then, if the gang was not refused before.
 	let, fresh bool
-	// since are the epochs in which it was let in.
+	// since are the epochs in which it was let in, taken when the planner took it
+	// up.
 	since epochs
+	taken time.Time
 	// entered is when the gang was first found complete since it was placed.
 	entered time.Time
 	// refused is set after the planner said no, for want of needs; stale when
@@ -173,7 +180,7 @@ func (g *gate) takenUp(key types.NamespacedName) {
 		gang.attempts, gang.failures = 0, failures{}
 	}
 	g.close(key, gang)
-	gang.due, gang.checks, gang.placed = time.Time{}, 0, time.Time{}
+	gang.due, gang.checks, gang.placed, gang.taken = time.Time{}, 0, time.Time{}, g.clock.Now()
 	gang.attempts++
 }
 
@@ -199,20 +206,48 @@ func (g *gate) refuse(key types.NamespacedName, n needs) (late string) {
 	} else {
 		g.line.idle[key] = gang
 		delete(g.line.waiting, key)
-		g.line.no(n.alike, gang.since[helpRoom])
+		now := g.clock.Now()
 		wait := max(lostEvent, time.Duration(len(g.line.idle))*lostEventEach)
-		if left := gang.deadline().Sub(g.clock.Now()); gang.timeout > 0 && left > 0 {
+		if left := gang.deadline().Sub(now); gang.timeout > 0 && left > 0 {
 			wait = min(wait, left)
 		}
 		if n.again > 0 {
 			wait = min(wait, n.again)
 		}
+		var until time.Time
+		doubt := g.doubts(gang)
+		if doubt {
+			wait, until = min(wait, engineLag), now.Add(engineLag)
+		}
+		g.line.no(n.alike, gang.since[helpRoom], until)
 		g.lookAfter(key, gang, wait)
+		if doubt {
+			gang.stale, gang.since[helpRoom] = true, never // a sure answer for another one that is alike is news
+		}
 	}
 	if g.overdue(gang) {
 		return fmt.Sprintf("not placed within its scheduleTimeoutSeconds of %d, so it now waits behind others of its priority; ", int(gang.timeout.Seconds()))
 	}
 	return ""
+}
+
+// doubts tells whether the planner may not have seen the last change of what the
+// gang needs when it refused it: it came within engineLag before. Then the gang is
+// looked at once more, engineLag later, and those that are alike with it.
+//
+// That makes one more attempt for each change and gang, or for all that are alike:
+// by then either the change is old, and the second answer is for good; or there
+// was another one, which would have woken the gang by then anyhow. So where
+// changes come one upon another there are no more attempts than without this;
+// and where they come seldom, no more than were made in the second after each.
+// Callers hold mu.
+func (g *gate) doubts(gang *gated) bool {
+	for kind, counts := range gang.needs.help {
+		if counts && gang.taken.Sub(g.moved[kind]) < engineLag {
+			return true
+		}
+	}
+	return false
 }
 
 // waiting lists the gangs of which a pod was kept out here, that may be tried,

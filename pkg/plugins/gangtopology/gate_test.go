@@ -157,6 +157,70 @@ func TestGateSeesRoomThatCameFreeWhileThePlannerLooked(t *testing.T) {
 	s.wantActivations(2)
 }
 
+// TestGateDoubtsARefusalJustAfterAChange: the engine may have heard of it later. The
+// gang is tried once more, and not again.
+func TestGateDoubtsARefusalJustAfterAChange(t *testing.T) {
+	withClaim := needs{help: [helps]bool{helpRoom: true, helpVolumes: true}}
+	for name, tc := range map[string]struct {
+		change func(*gate)
+		needs  needs
+		early  time.Duration // before the gang is taken up
+		doubts bool
+	}{
+		"room":                   {(*gate).changed, anyRoom, settle, true},
+		"room long ago":          {(*gate).changed, anyRoom, engineLag, false},
+		"what it needs besides":  {func(g *gate) { g.helped(helpVolumes, nil) }, withClaim, settle, true},
+		"what it does not need":  {func(g *gate) { g.helped(helpVolumes, nil) }, anyRoom, settle, false},
+		"room, for one in parts": {(*gate).changed, needs{help: anyRoom.help, partly: true}, settle, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newGateScene(t, 1, 1)
+			s.arrive()
+			tc.change(s.gate)
+			s.after(tc.early)
+			s.gate.takenUp(theGang)
+			s.gate.refuse(theGang, tc.needs)
+			if held := len(s.gate.waiting(types.NamespacedName{})) > 0; held != (tc.doubts && tc.needs.partly) {
+				t.Errorf("others wait for it: %t", held)
+			}
+			s.after(engineLag)
+			if !tc.doubts {
+				s.wantActivations(1)
+				return
+			}
+			s.wantActivations(2)
+			s.gate.takenUp(theGang)
+			s.gate.refuse(theGang, tc.needs)
+			s.after(lostEvent - engineLag)
+			s.wantActivations(2)
+		})
+	}
+}
+
+// TestGateTriesAGangNoMoreOftenForItsDoubts while changes come one upon another.
+func TestGateTriesAGangNoMoreOftenForItsDoubts(t *testing.T) {
+	s := refusedGang(t)
+	for range 20 { // until it is tried once in lastTurn
+		s.gate.changed()
+		s.after(lastTurn)
+		s.gate.takenUp(theGang)
+		s.gate.refuse(theGang, anyRoom)
+	}
+	tried := s.handle.activations
+	const step = 100 * time.Millisecond
+	for range 10 * lastTurn / step {
+		s.gate.changed()
+		s.after(step)
+		if s.admitted() {
+			s.gate.takenUp(theGang)
+			s.gate.refuse(theGang, anyRoom)
+		}
+	}
+	if n := s.handle.activations - tried; n > 10 {
+		t.Errorf("tried %d times in %s", n, 10*lastTurn)
+	}
+}
+
 func TestGateBacksOffFromAGangThatFailsAgainAndAgain(t *testing.T) {
 	s := refusedGang(t)
 	wait := firstRetry

@@ -170,6 +170,7 @@ func (g *gate) helped(kind help, concerns func(needs) bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.epochs[kind]++
+	g.moved[kind] = g.clock.Now()
 	for key, gang := range g.line.idle {
 		if gang.needs.help[kind] && (concerns == nil || concerns(gang.needs)) {
 			gang.stale = true

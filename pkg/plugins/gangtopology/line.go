@@ -38,15 +38,15 @@ type line struct {
 	fresh map[types.NamespacedName]bool
 	yield bool
 	// refused are the kinds of gang that were refused in this epoch of room: one
-	// that is alike would be too.
-	refused map[string]bool
+	// that is alike would be too, for good or, if that is not zero, until then.
+	refused map[string]time.Time
 	at      uint64
 }
 
 func newLine() line {
 	return line{
 		idle: map[types.NamespacedName]*gated{}, waiting: map[types.NamespacedName]*gated{},
-		fresh: map[types.NamespacedName]bool{}, refused: map[string]bool{},
+		fresh: map[types.NamespacedName]bool{}, refused: map[string]time.Time{},
 	}
 }
 
@@ -86,8 +86,9 @@ func (l *line) entered(key types.NamespacedName, gang *gated) {
 	}
 }
 
-// no remembers that such gangs do not fit, as of that epoch.
-func (l *line) no(alike string, since uint64) {
+// no remembers that such gangs do not fit, as of that epoch, and until when that
+// may be believed; zero for as long as the epoch lasts.
+func (l *line) no(alike string, since uint64, until time.Time) {
 	if alike == "" {
 		return
 	}
@@ -95,7 +96,7 @@ func (l *line) no(alike string, since uint64) {
 		l.at = since
 		clear(l.refused)
 	}
-	l.refused[alike] = true
+	l.refused[alike] = until
 }
 
 // turns lets the next gang of the line in, or several that go no further than
@@ -153,7 +154,9 @@ func (g *gate) nextOfLine() (types.NamespacedName, bool) {
 // refused since. Callers hold mu.
 func (g *gate) isLikeARefused(gang *gated) bool {
 	epoch := g.epochs[helpRoom]
-	return gang.needs.alike != "" && g.line.refused[gang.needs.alike] && g.line.at == epoch && gang.since[helpRoom] != epoch
+	until, refused := g.line.refused[gang.needs.alike]
+	return gang.needs.alike != "" && refused && (until.IsZero() || g.clock.Now().Before(until)) &&
+		g.line.at == epoch && gang.since[helpRoom] != epoch
 }
 
 // again refuses a gang as another one was that is alike, without asking the
@@ -161,7 +164,12 @@ func (g *gate) isLikeARefused(gang *gated) bool {
 func (g *gate) again(key types.NamespacedName, gang *gated) {
 	delete(g.line.waiting, key)
 	g.line.idle[key] = gang
-	gang.stale, gang.since = false, g.epochs
+	gang.stale = false
+	if until := g.line.refused[gang.needs.alike]; !until.IsZero() {
+		g.lookAfter(key, gang, until.Sub(g.clock.Now()))
+		return
+	}
+	gang.since = g.epochs
 	g.lookAfter(key, gang, max(lostEvent, time.Duration(len(g.line.idle))*lostEventEach))
 }
 

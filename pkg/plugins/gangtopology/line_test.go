@@ -198,6 +198,53 @@ func TestGangsThatAreAlikeAreRefusedTogether(t *testing.T) {
 	s.wantActivated("two") // the first was not refused, so the one alike is asked
 }
 
+// TestGangsThatAreAlikeAreDoubtedTogether: what one was told just after a change is
+// not the last word for the others either, and two attempts do for all.
+func TestGangsThatAreAlikeAreDoubtedTogether(t *testing.T) {
+	for name, fits := range map[string]bool{"the room comes": true, "no room comes": false} {
+		t.Run(name, func(t *testing.T) {
+			s := newLineScene(t)
+			alike := anyRoom
+			alike.alike = "8 pods of 8 GPUs"
+			var keys []types.NamespacedName
+			for i := range 5 {
+				keys = append(keys, s.refusedFor(fmt.Sprint("g", i), 0, alike))
+			}
+			s.handle.activated = nil
+			pass := func() { // those that are due go to the line, and it moves
+				for _, key := range keys {
+					s.gate.look(klog.Background(), key)
+				}
+				s.gate.turns(klog.Background())
+			}
+			s.gate.changed()
+			s.clock.Step(firstRetry)
+			pass()
+			s.wantActivated("g0")
+			s.gate.takenUp(keys[0])
+			s.gate.refuse(keys[0], alike)
+			pass()
+			s.wantActivated()
+			s.clock.Step(engineLag)
+			pass()
+			s.wantActivated("g0")
+			s.gate.takenUp(keys[0])
+			if fits {
+				s.gate.placed(keys[0])
+				pass()
+				s.wantActivated("g1")
+				return
+			}
+			s.gate.refuse(keys[0], alike)
+			for range int(lostEvent/engineLag) - 1 {
+				pass()
+				s.wantActivated()
+				s.clock.Step(engineLag)
+			}
+		})
+	}
+}
+
 func TestAGangIsNotTakenForItself(t *testing.T) {
 	alike := anyRoom
 	alike.alike = "8 pods of 8 GPUs"
