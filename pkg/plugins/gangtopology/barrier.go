@@ -241,6 +241,12 @@ func (r *round) leave(pod types.UID) {
 	}
 }
 
+func (r *round) isAborted() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.state == roundAborted
+}
+
 // drained ends an aborted round when nobody is here any more. Callers hold mu.
 func (r *round) drained() {
 	if r.state == roundAborted && len(r.here) == 0 {

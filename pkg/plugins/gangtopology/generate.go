@@ -131,7 +131,7 @@ func (p *Plugin) torn(g gathered) (types.NamespacedName, bool) {
 			continue
 		}
 		group, err := snapshot.PodGroups().Get(key.Namespace, key.Name)
-		if err != nil || p.remains.goes(key) || p.rounds.of(key) != nil {
+		if err != nil || p.remains.goes(key) || p.rounds.holdRoom(key) {
 			continue
 		}
 		if p.holdsBack(key, group, state, priorityOf(g.group)) {

@@ -56,6 +56,13 @@ func (r *rounds) of(key types.NamespacedName) *round {
 	return r.open[key]
 }
 
+// holdRoom tells whether what the gang lacks has nodes, and is being made ready to bind:
+// nobody can take its room. Of a round that was aborted the room comes free.
+func (r *rounds) holdRoom(key types.NamespacedName) bool {
+	round := r.of(key)
+	return round != nil && !round.isAborted()
+}
+
 // gone is called when a pod is being deleted, or is no more: a round that needs it
 // cannot end well, and the others do not wait until they are all ready to learn that.
 func (r *rounds) gone(pod *v1.Pod) {

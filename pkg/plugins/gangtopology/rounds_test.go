@@ -34,30 +34,31 @@ func (c *commit) plan() (waits bool) {
 func TestNothingIsPlannedBesideARoundThatIsNotOver(t *testing.T) {
 	deleted := func(c *commit) { c.plugin.rounds.gone(podNamed("a")) }
 	cases := map[string]struct {
-		do    func(c *commit)
-		waits bool
+		do        func(c *commit)
+		waits     bool
+		roomTaken bool // other gangs need not wait for it
 	}{
-		"nobody has come to it":             {func(*commit) {}, false},
-		"one is reserved":                   {func(c *commit) { c.permit("a", 1) }, true},
-		"all are":                           {func(c *commit) { c.permit("a", 1); c.permit("b", 1) }, true},
-		"one is ready to bind":              {func(c *commit) { c.permit("a", 1); c.permit("b", 1); c.preBind("a") }, true},
-		"all bind":                          {func(c *commit) { c.permit("a", 1); c.permit("b", 1); c.preBind("a", "b") }, false},
-		"one was lost, and one is here yet": {func(c *commit) { c.permit("a", 1); c.permit("b", 1); c.lose("a") }, true},
-		"all were lost":                     {func(c *commit) { c.permit("a", 1); c.permit("b", 1); c.lose("a"); c.lose("b") }, false},
-		"the only one was lost":             {func(c *commit) { c.permit("a", 1); c.lose("a") }, false},
-		"one more was lost than came":       {func(c *commit) { c.permit("a", 1); c.permit("b", 1); c.lose("a"); c.lose("b"); c.lose("b") }, false},
-		"one was deleted":                   {func(c *commit) { c.permit("a", 1); c.permit("b", 1); deleted(c) }, true},
-		"one was deleted, and all are back": {func(c *commit) { c.permit("a", 1); c.permit("b", 1); deleted(c); c.lose("a"); c.lose("b") }, false},
+		"nobody has come to it":             {func(*commit) {}, false, false},
+		"one is reserved":                   {func(c *commit) { c.permit("a", 1) }, true, true},
+		"all are":                           {func(c *commit) { c.permit("a", 1); c.permit("b", 1) }, true, true},
+		"one is ready to bind":              {func(c *commit) { c.permit("a", 1); c.permit("b", 1); c.preBind("a") }, true, true},
+		"all bind":                          {func(c *commit) { c.permit("a", 1); c.permit("b", 1); c.preBind("a", "b") }, false, false},
+		"one was lost, and one is here yet": {func(c *commit) { c.permit("a", 1); c.permit("b", 1); c.lose("a") }, true, false},
+		"all were lost":                     {func(c *commit) { c.permit("a", 1); c.permit("b", 1); c.lose("a"); c.lose("b") }, false, false},
+		"the only one was lost":             {func(c *commit) { c.permit("a", 1); c.lose("a") }, false, false},
+		"one more was lost than came":       {func(c *commit) { c.permit("a", 1); c.permit("b", 1); c.lose("a"); c.lose("b"); c.lose("b") }, false, false},
+		"one was deleted":                   {func(c *commit) { c.permit("a", 1); c.permit("b", 1); deleted(c) }, true, false},
+		"one was deleted, and all are back": {func(c *commit) { c.permit("a", 1); c.permit("b", 1); deleted(c); c.lose("a"); c.lose("b") }, false, false},
 		"a stranger was deleted": {func(c *commit) {
 			c.permit("a", 1)
 			c.permit("b", 1)
 			c.plugin.rounds.gone(podNamed("c"))
 			c.preBind("a", "b")
-		}, false},
+		}, false, false},
 		"the minimum runs, and one more is reserved": {func(c *commit) {
 			c.round.extras = true
 			c.permit("a", 1)
-		}, false},
+		}, false, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -70,6 +71,9 @@ func TestNothingIsPlannedBesideARoundThatIsNotOver(t *testing.T) {
 			tc.do(c)
 			if got := c.plan(); got != tc.waits {
 				t.Errorf("the plan waits: %t, want %t", got, tc.waits)
+			}
+			if got := c.plugin.rounds.holdRoom(theGang); got != tc.roomTaken {
+				t.Errorf("its room is taken: %t, want %t", got, tc.roomTaken)
 			}
 		})
 	}
