@@ -62,6 +62,14 @@ func nativeJobIsLate(t *testing.T, plane *controlplane.ControlPlane) {
 			check: s.nativeCondition("late", tuttiapi.GangPlacedCondition, metav1.ConditionFalse, "scheduleTimeoutSeconds of 2", "behind others"),
 		},
 		{
+			name: "kubectl tutti says so too, and what would be if it asked for less",
+			do: func(context.Context) error {
+				s.says([]string{"tfjob " + s.namespace + "/late waits", "nvidia.com/gpu"}, "why", "late")
+				s.says([]string{"tfjob " + s.namespace + "/late would start: placed 2 pods in"}, "plan", "-f", s.manifest(job("late", workers(2, 8))))
+				return nil
+			},
+		},
+		{
 			name: "it may wait for ever",
 			do: func(ctx context.Context) error {
 				return s.editJob(ctx, "late", func(j *kubeflowv1.TFJob) { j.Spec.RunPolicy.SchedulingPolicy = nil })
