@@ -4,6 +4,7 @@
 package tfjob
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -30,6 +31,9 @@ func TestAnImpossibleEditLeavesAJobThatHasRunAlone(t *testing.T) {
 		"another one":                             {edit: annotate("tutti.dev/services", "none"), told: "tutti.dev/services"},
 		"no replicas at all":                      {edit: func(job *kubeflowv1.TFJob) { replicas(ps, 0)(job); replicas(worker, 0)(job) }, told: "0 replicas", unread: true},
 		"more replicas than there can be":         {edit: replicas(ps, maxReplicas), told: "at most"},
+		"as many PS as can be written":            {edit: replicas(ps, math.MaxInt32), told: "there are 2147483649 replicas; at most"},
+		"as many workers as can be written":       {edit: replicas(worker, math.MaxInt32), told: "there are 2147483648 replicas; at most"},
+		"as many of both, in the legacy shape":    {edit: legacyReplicas(math.MaxInt32), told: "there are 4294967294 replicas; at most"},
 		"a number of replicas below zero":         {edit: replicas(ps, -1), told: "negative"},
 		"roles of two priority classes":           {edit: inTemplate(ps, class("low")), told: "priority class"},
 		"a template without the container":        {edit: inTemplate(worker, func(pod *corev1.PodSpec) { pod.Containers[0].Name = "tensorlow" }), told: "no container is named"},
@@ -50,6 +54,7 @@ func TestAnImpossibleEditLeavesAJobThatHasRunAlone(t *testing.T) {
 			before, writes := w.job().DeepCopy(), len(w.writes)
 			w.events.lines = nil
 			w.edit(tc.edit)
+			mustBeBounded(t, w.job())
 			for range 3 {
 				w.look()
 			}
@@ -73,19 +78,65 @@ func TestAnImpossibleEditLeavesAJobThatHasRunAlone(t *testing.T) {
 	}
 }
 
+// mustBeBounded stops a test that would loop over more replicas than a job can have; it would stall the machine rather than fail.
+func mustBeBounded(t *testing.T, job *kubeflowv1.TFJob) {
+	t.Helper()
+	edited, _ := canonical(job)
+	for _, r := range rolesFrom(edited) {
+		if r.replicas > maxReplicas {
+			t.Fatalf("%d replicas of %s would be looked at", r.replicas, r.kind)
+		}
+	}
+	giveUp := time.AfterFunc(time.Minute, func() { panic("the test goes on for ever: " + t.Name()) })
+	t.Cleanup(func() { giveUp.Stop() })
+}
+
+// legacyReplicas are so many workers and so many PS.
+func legacyReplicas(n int32) jobOption {
+	return func(job *kubeflowv1.TFJob) {
+		job.Spec.TFReplicaSpecs = nil
+		for _, kind := range []kubeflowv1.ReplicaType{"WORKER", "PS"} {
+			job.Spec.ReplicaSpecs = append(job.Spec.ReplicaSpecs, kubeflowv1.LegacyReplicaSpec{TFReplicaType: kind, Replicas: &n, Template: new(template("tf:1"))})
+		}
+	}
+}
+
 // Such a job can be suspended, and does not start again before it can; its deadline counts as ever.
 func TestAnImpossibleEditHoldsUpNoSuspensionAndNoDeadline(t *testing.T) {
-	start := func() *world {
-		w := newWorld(t)
+	for name, edit := range map[string]jobOption{
+		"an annotation that cannot be read":  func(job *kubeflowv1.TFJob) { job.Annotations = map[string]string{"tutti.dev/completion": "?"} },
+		"as many workers as can be written":  replicas(worker, math.MaxInt32),
+		"as many in every role":              everyRole(math.MaxInt32),
+		"as many of both, in another shape ": legacyReplicas(math.MaxInt32),
+	} {
+		t.Run(name, func(t *testing.T) { holdsUpNothing(t, edit) })
+	}
+}
+
+func everyRole(n int32) jobOption {
+	return func(job *kubeflowv1.TFJob) {
+		for _, kind := range replicaTypes {
+			replicas(kind, n)(job)
+		}
+	}
+}
+
+func holdsUpNothing(t *testing.T, edit jobOption) {
+	start := func() (w *world, takeBack func(*kubeflowv1.TFJob)) {
+		w = newWorld(t)
 		w.put(resJobs, makeJob(replicas(worker, 2), activeDeadline(3600)))
 		w.look()
 		w.setPhases("", corev1.PodRunning)
 		w.look()
-		w.edit(func(job *kubeflowv1.TFJob) { job.Annotations = map[string]string{"tutti.dev/completion": "?"} })
+		before := w.job().DeepCopy()
+		w.edit(edit)
+		mustBeBounded(t, w.job())
 		w.look()
-		return w
+		return w, func(job *kubeflowv1.TFJob) {
+			job.Annotations, job.Spec.TFReplicaSpecs, job.Spec.ReplicaSpecs = before.Annotations, before.Spec.TFReplicaSpecs, before.Spec.ReplicaSpecs
+		}
 	}
-	w := start()
+	w, takeBack := start()
 	w.edit(suspended)
 	w.look()
 	for _, name := range w.podNames() {
@@ -97,13 +148,13 @@ func TestAnImpossibleEditHoldsUpNoSuspensionAndNoDeadline(t *testing.T) {
 	if state := w.job().Status.State; state != kubeflowv1.JobSuspended || len(w.podNames()) > 0 {
 		t.Errorf("suspended and resumed: %s, pods %v", state, w.podNames())
 	}
-	w.edit(func(job *kubeflowv1.TFJob) { job.Annotations = nil })
+	w.edit(takeBack)
 	w.look()
 	if len(w.podNames()) != 2 {
 		t.Errorf("taken back: %s, pods %v", w.job().Status.State, w.podNames())
 	}
 
-	w = start()
+	w, _ = start()
 	if w.after == 0 || w.after > time.Hour {
 		t.Errorf("the next look is after %v", w.after)
 	}

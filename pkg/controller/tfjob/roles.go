@@ -34,8 +34,9 @@ func canonicalType(written kubeflowv1.ReplicaType) (kubeflowv1.ReplicaType, bool
 
 // role is one replica type of a job in canonical form.
 type role struct {
-	kind     kubeflowv1.ReplicaType
-	name     string // lower case: in names and labels
+	kind kubeflowv1.ReplicaType
+	name string // lower case: in names and labels
+	// replicas is how many there are: never more than maxReplicas, whatever is written. All that loops over replicas relies on it.
 	replicas int
 	// decides: this role's success is the job's.
 	decides bool
@@ -71,7 +72,7 @@ func rolesFrom(job *kubeflowv1.TFJob) []role {
 			roles = append(roles, role{
 				kind:     t,
 				name:     strings.ToLower(string(t)),
-				replicas: int(*spec.Replicas),
+				replicas: int(min(*spec.Replicas, maxReplicas)),
 				decides:  t == decider,
 				spec:     spec,
 			})
@@ -132,7 +133,7 @@ func clusterJob(v *view, domain string) clusterspec.Job {
 // longestVariable that the controller puts into the job's pods. A job that cannot be run has none.
 func longestVariable(v *view, domain string) (longest clusterspec.Var) {
 	if len(v.problems) > 0 {
-		return longest // with thousands of millions of replicas, maybe
+		return longest
 	}
 	// All tasks are told the same peers, or, of a dynamic job, few.
 	vars, err := clusterspec.Env(kubeflowv1.TFJobFrameworkName, clusterJob(v, domain), v.slots()[0].task())

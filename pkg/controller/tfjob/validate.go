@@ -31,12 +31,20 @@ func validate(job *kubeflowv1.TFJob) (problems []string) {
 	for i := range roles {
 		problems = append(problems, validateRole(job, &roles[i])...)
 	}
-	if total := totalReplicas(roles); total > maxReplicas {
+	if total := writtenReplicas(roles); total > maxReplicas {
 		problems = append(problems, fmt.Sprintf("there are %d replicas; at most %d are supported", total, maxReplicas))
 	} else if total == 0 && len(specs) > 0 {
 		problems = append(problems, "every replica type has 0 replicas, so nothing would ever run; to pause a job, set runPolicy.suspend")
 	}
 	return problems
+}
+
+// writtenReplicas is how many replicas a job asks for.
+func writtenReplicas(roles []role) (total int64) {
+	for i := range roles {
+		total += int64(*roles[i].spec.Replicas)
+	}
+	return total
 }
 
 // validateGang says why a job cannot be one gang. A gang is placed, waits and gives way as one, so it has one priority.
