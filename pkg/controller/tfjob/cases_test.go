@@ -129,6 +129,7 @@ func TestB15ATombstoneWakesTheJobAndSettlesTheLedger(t *testing.T) {
 	pod := makePod("worker", 0, running, controlledBy("j", "TFJob"))
 	pod.OwnerReferences[0].UID = "job-1"
 	w.controller.ledger.enter("job-1", deletion(kindPod, pod.UID), w.now())
+	w.controller.leading.Store(true)
 	w.controller.objectGone(kindPod, cache.DeletedFinalStateUnknown{Key: "n/j-worker-0", Obj: pod})
 	if open := w.controller.ledger.open("job-1", w.now()); len(open) > 0 {
 		t.Errorf("open: %v", open)
@@ -146,6 +147,7 @@ func TestB54B57AChangeOfThePodGroupWakesTheJob(t *testing.T) {
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(w.job(), jobKind)}}}
 	after := before.DeepCopy()
 	after.ResourceVersion, after.Status.Phase = "2", "Scheduled"
+	w.controller.leading.Store(true)
 	w.controller.objectChanged(kindPodGroup, before, after)
 	waitForQueue(t, w)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -69,8 +70,9 @@ type Controller struct {
 	factories []factory
 	synced    []cache.InformerSynced
 
-	leading atomic.Bool // is true from the beginning of Run
-	pruned  sync.Once   // tells that the schema of jobs is not ours
+	// leading is true from the beginning of Run. A process that stands by puts nothing into its queue: nobody would take it out.
+	leading atomic.Bool
+	pruned  sync.Once // tells that the schema of jobs is not ours
 }
 
 const (
@@ -113,7 +115,8 @@ func (c *Controller) HasSynced() bool {
 	return true
 }
 
-// Run reconciles jobs, threads of them at a time, until ctx is done, and returns when the last reconcile has ended.
+// Run reconciles jobs, threads of them at a time, until ctx is done, and returns when the last reconcile has ended. It begins with all jobs
+// there are.
 func (c *Controller) Run(ctx context.Context, threads int) {
 	c.leading.Store(true)
 	logger := klog.FromContext(ctx)
@@ -121,7 +124,16 @@ func (c *Controller) Run(ctx context.Context, threads int) {
 	if !cache.WaitForCacheSync(ctx.Done(), c.synced...) {
 		return // told to stop
 	}
-	logger.Info("Reconciling TFJobs", "threads", threads)
+	// What changed while nothing was put into the queue is in the caches, for they see it before the handlers do.
+	jobs, err := c.jobs.List(labels.Everything())
+	if err != nil {
+		logger.Error(err, "Listing the cached TFJobs")
+		return
+	}
+	for _, job := range jobs {
+		c.queue.Add(types.NamespacedName{Namespace: job.Namespace, Name: job.Name})
+	}
+	logger.Info("Reconciling TFJobs", "jobs", len(jobs), "threads", threads)
 	var workers sync.WaitGroup
 	for range threads {
 		workers.Go(func() {

@@ -86,7 +86,9 @@ func (c *Controller) jobChanged(before, after any) {
 	if old, ok := before.(*kubeflowv1.TFJob); ok && old.UID != job.UID {
 		c.ledger.close(old.UID)
 	}
-	c.queue.Add(types.NamespacedName{Namespace: job.Namespace, Name: job.Name})
+	if c.leading.Load() {
+		c.queue.Add(types.NamespacedName{Namespace: job.Namespace, Name: job.Name})
+	}
 }
 
 func (c *Controller) jobGone(obj any) {
@@ -142,15 +144,15 @@ func (c *Controller) objectGone(kind string, obj any) {
 	})
 }
 
-// wake brings the job of an object back into the queue. It goes by the job's name: what a former job of that name leaves behind is what
-// the present one waits for, and an object without a job may be the present one's to adopt.
+// wake brings the job of an object back into the queue, if this process leads. It goes by the job's name: what a former job of that name
+// leaves behind is what the present one waits for, and an object without a job may be the present one's to adopt.
 func (c *Controller) wake(o metav1.Object, settleLedger func(job types.UID)) {
 	job := o.GetLabels()[kubeflowv1.JobNameLabel]
 	if ref := jobReference(o); ref != nil {
 		settleLedger(ref.UID)
 		job = ref.Name
 	}
-	if job != "" {
+	if job != "" && c.leading.Load() {
 		c.queue.AddAfter(types.NamespacedName{Namespace: o.GetNamespace(), Name: job}, settle)
 	}
 }
