@@ -37,7 +37,15 @@ func (c *Controller) act(ctx context.Context, v *view, p *plan) error {
 	pods := c.clients.Kube.CoreV1().Pods(v.job.Namespace)
 	services := c.clients.Kube.CoreV1().Services(v.job.Namespace)
 
-	var isTaken atomic.Bool // a service's name is another's, and the job goes on: see fillServices
+	// A name is another's. The job goes on if it has run, as in fillGroup and fillServices, and asks for the name again later.
+	var isTaken atomic.Bool
+	passTaken := func(err error) error {
+		if errors.Is(err, errTaken) && hasRun(&p.status) {
+			isTaken.Store(true)
+			return nil
+		}
+		return err
+	}
 	steps := []func() error{
 		func() error { return c.settleClaims(ctx, v) },
 		func() error {
@@ -59,7 +67,7 @@ func (c *Controller) act(ctx context.Context, v *view, p *plan) error {
 			if p.createGroup == nil {
 				return nil
 			}
-			return create(ctx, c, v, c.groupClient(v), kindPodGroup, p.createGroup)
+			return passTaken(create(ctx, c, v, c.groupClient(v), kindPodGroup, p.createGroup))
 		},
 		func() error {
 			if p.patchGroup == nil {
@@ -69,12 +77,7 @@ func (c *Controller) act(ctx context.Context, v *view, p *plan) error {
 		},
 		func() error {
 			return each(p.createServices, func(a address) error {
-				err := create(ctx, c, v, services, kindService, newService(v, a))
-				if errors.Is(err, errTaken) && hasRun(&p.status) {
-					isTaken.Store(true)
-					return nil
-				}
-				return err
+				return passTaken(create(ctx, c, v, services, kindService, newService(v, a)))
 			})
 		},
 		func() error {

@@ -46,14 +46,16 @@ func fillGaps(p *plan, v *view, counts []roleCount, options Options, now time.Ti
 	}
 }
 
-// fillGroup tells whether the rest may follow.
+// fillGroup tells whether the rest may follow. A job does not start in a gang that is another's. One that has run goes on: its pods are
+// members of whatever PodGroup has their gang's name, and are placed by what that one says; that is less than they were promised, and more
+// than being deleted one by one and never made again.
 func fillGroup(p *plan, v *view, counts []roleCount, kind *PodGroupKind) bool {
 	is, want := v.groups[v.job.Name], kind.write(gangOf(v, counts))
 	switch {
 	case is == nil && !v.isAsked(creation(kindPodGroup, v.job.Name)):
 		p.createGroup = want
 	case is == nil:
-		return !v.taken[creation(kindPodGroup, v.job.Name)] || hasRun(&p.status) // as with services
+		return !v.taken[creation(kindPodGroup, v.job.Name)] || hasRun(&p.status)
 	case is.GetDeletionTimestamp() != nil:
 		return kind.isHeld && slices.ContainsFunc(sorted(v.pods), func(pod *corev1.Pod) bool { return !hasEnded(pod) })
 	default:

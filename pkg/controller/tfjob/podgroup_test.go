@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 
@@ -46,36 +47,67 @@ func (w *world) wantedGroup() podGroup {
 	return w.options.PodGroups.write(gangOf(v, count(v, w.clock)))
 }
 
-// A job does not start in a gang that is another's.
+// A job does not start in a gang that is another's. One that has run goes on, and is given its own as soon as the name is free.
 func TestAPodGroupNameThatIsTaken(t *testing.T) {
 	for name, options := range ofEitherKind {
-		for _, hidden := range []bool{false, true} {
-			w := newWorldOf(t, options)
-			w.put(resJobs, makeJob(replicas(worker, 2)))
-			theirs := w.wantedGroup().DeepCopyObject().(apiObject)
-			theirs.SetUID("theirs")
-			theirs.SetOwnerReferences(nil)
-			theirs.SetLabels(map[string]string{"training.kubeflow.org/operator-name": "tfjob-controller", "training.kubeflow.org/job-name": "k"})
-			w.put(resGroups, theirs)
-			if hidden {
-				w.seen[resGroups]++
-			}
-			for range 3 {
-				w.deliverAll()
-				if err := w.reconcile(); err != nil && !errors.Is(err, errTaken) {
-					t.Fatal(err)
+		for tc, is := range map[string]struct {
+			hasRun bool
+			hidden bool // it bears none of the controller's labels, so the caches do not show it
+		}{
+			"of a new job":                   {false, false},
+			"of a new job, out of sight":     {false, true},
+			"of a job that runs":             {true, false},
+			"of a job that runs, and hidden": {true, true},
+		} {
+			t.Run(name+", "+tc, func(t *testing.T) {
+				w := newWorldOf(t, options)
+				w.put(resJobs, makeJob(replicas(worker, 4, kubeflowv1.RestartPolicyOnFailure)))
+				theirs := w.wantedGroup().DeepCopyObject().(apiObject)
+				theirs.SetUID("theirs")
+				theirs.SetOwnerReferences(nil)
+				theirs.SetLabels(map[string]string{"training.kubeflow.org/operator-name": "tfjob-controller", "training.kubeflow.org/job-name": "k"})
+				if is.hasRun {
+					w.look()
+					w.setPhases("", corev1.PodRunning)
+					w.look()
+					w.remove(resGroups, "j")
+					w.remove(resPods, "j-worker-1")
+					w.setPhase("j-worker-2", corev1.PodFailed, exited(137))
+					w.setPhase("j-worker-3", corev1.PodFailed, reason("Evicted"))
+					w.deliverAll()
 				}
-			}
-			told := slices.DeleteFunc(slices.Clone(w.events.lines), func(e string) bool { return !strings.HasPrefix(e, "FailedCreatePodGroup") })
-			if len(w.podNames()) > 0 || len(told) != 1 {
-				t.Errorf("%s, hidden %v: pods %v, events %v", name, hidden, w.podNames(), w.events.lines)
-			}
-			delete(w.objects[resGroups], "j")
-			w.journal[resGroups] = append(w.journal[resGroups], change{theirs, nil})
-			w.look()
-			if len(w.podNames()) != 2 {
-				t.Errorf("%s, hidden %v: when the name is free: pods %v", name, hidden, w.podNames())
-			}
+				w.put(resGroups, theirs)
+				if is.hidden {
+					w.seen[resGroups]++
+				}
+				for range 6 {
+					w.deliverAll()
+					if err := w.reconcile(); err != nil && !errors.Is(err, errTaken) {
+						t.Fatal(err)
+					}
+					for _, pod := range w.podNames() {
+						if w.objects[resPods][pod].GetDeletionTimestamp() != nil {
+							w.remove(resPods, pod)
+						}
+					}
+				}
+				if got, want := len(w.podNames()), map[bool]int{false: 0, true: 4}[is.hasRun]; got != want {
+					t.Errorf("pods %v, want %d", w.podNames(), want)
+				}
+				told := slices.DeleteFunc(slices.Clone(w.events.lines), func(e string) bool { return !strings.HasPrefix(e, "FailedCreatePodGroup") })
+				if len(told) != 1 {
+					t.Errorf("events %v", w.events.lines)
+				}
+				if group := w.objects[resGroups]["j"]; group.GetUID() != "theirs" || belongsTo(group, w.job()) {
+					t.Errorf("the other's PodGroup was touched: %v", group)
+				}
+				delete(w.objects[resGroups], "j")
+				w.journal[resGroups] = append(w.journal[resGroups], change{theirs, nil})
+				w.look()
+				if group := w.objects[resGroups]["j"]; len(w.podNames()) != 4 || group == nil || !isOwn(group, w.job()) {
+					t.Errorf("when the name is free: pods %v, PodGroup %v", w.podNames(), group)
+				}
+			})
 		}
 	}
 }
