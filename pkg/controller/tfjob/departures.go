@@ -27,8 +27,8 @@ import (
 // runs, too, and the lesser evil: a job that fails for its own controller's deletions is lost, a replica that runs again goes on from its
 // checkpoint.
 
-// departure is the last that was seen of a pod that somebody else deleted, or that may have succeeded: its name, phase, reason, exit codes,
-// and when it was told to go.
+// departure is the last that was seen of a pod that somebody else deleted, or that may have succeeded: its name, its status, and when it
+// was told to go.
 type departure struct {
 	pod *corev1.Pod
 	own bool // the controller told it to go, for all that is known
@@ -90,9 +90,7 @@ func (l *ledger) witness(job types.UID, pod *corev1.Pod, ofInterest bool) {
 	if ofInterest && (!own || mayHaveSucceeded(pod)) {
 		rest := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 			Name: pod.Name, UID: pod.UID, DeletionTimestamp: pod.DeletionTimestamp, DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds,
-		}}
-		rest.Status.Phase, rest.Status.Reason = pod.Status.Phase, pod.Status.Reason
-		rest.Status.InitContainerStatuses, rest.Status.ContainerStatuses = pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses
+		}, Status: pod.Status}
 		put(l.gone, job, pod.Name, departure{rest, own})
 	}
 }

@@ -4,6 +4,7 @@
 package tfjob
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,8 +38,49 @@ func TestIndexSetsReadBack(t *testing.T) {
 
 func reason(r string) podOption { return func(pod *corev1.Pod) { pod.Status.Reason = r } }
 
+func message(m string) podOption { return func(pod *corev1.Pod) { pod.Status.Message = m } }
+
 func disrupted(pod *corev1.Pod) {
 	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue})
+}
+
+// rejected is what a kubelet makes of a pod that it does not take: rejectPod of pkg/kubelet/kubelet.go, Kubernetes 1.34 to 1.37.
+func rejected(why, message string) podOption {
+	return func(pod *corev1.Pod) {
+		pod.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: why, Message: "Pod was rejected: " + message}
+	}
+}
+
+// vanished is what a kubelet makes of a container that it does not find when its pod ends, so of each that has never run: TerminatePod of
+// pkg/kubelet/status/status_manager.go.
+var vanished = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+	Reason: "ContainerStatusUnknown", Message: "The container could not be located when the pod was terminated", ExitCode: 137,
+}}
+
+// neverBegun is a pod that ended while its images were pulled.
+func neverBegun(pod *corev1.Pod) {
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "tensorflow", State: vanished}, {Name: "sidecar", State: vanished}}
+}
+
+// initializing is a pod that ended while the image of its first container was pulled.
+func initializing(pod *corev1.Pod) {
+	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "fetch", State: vanished}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "tensorflow",
+		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}}}
+}
+
+// initialized: an init container of the pod has done its work.
+func initialized(pod *corev1.Pod) {
+	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "fetch", ContainerID: "containerd://1",
+		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", ContainerID: "containerd://1"}}}}
+}
+
+// lostSight is a pod that ran and whose container the kubelet does not find when it ends.
+func lostSight(change func(*corev1.ContainerStatus)) podOption {
+	return func(pod *corev1.Pod) {
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "tensorflow", State: vanished}}
+		change(&pod.Status.ContainerStatuses[0])
+	}
 }
 
 func attempt(n string) podOption {
@@ -58,26 +100,43 @@ func limit(n int32) jobOption {
 }
 
 func TestWhatTakesAPodFromAJobIsNoFaultOfItsProgram(t *testing.T) {
-	const rejected = -1 // no fault, and replaced under every policy
+	const replaced = -1 // no fault, and replaced under every policy
+	const lowOnDisk = "The node was low on resource: ephemeral-storage. "
 	for name, tc := range map[string]struct {
 		opts []podOption
 		want int32
 	}{
-		"killed":                                   {[]podOption{exited(137)}, 1},
-		"out of memory":                            {[]podOption{exited(137), reason("OOMKilled")}, 1},
-		"its own deadline":                         {[]podOption{exited(143), reason("DeadlineExceeded")}, 1},
-		"no word about it":                         {nil, 1},
-		"B07 evicted":                              {[]podOption{reason("Evicted")}, 0},
-		"B07 preempted":                            {[]podOption{reason("Preempted")}, 0},
-		"preempted, and the program said 1":        {[]podOption{exited(1), disrupted}, 0},
-		"the node shut down":                       {[]podOption{exited(143), reason("Terminated")}, 0},
-		"the node is lost":                         {[]podOption{reason("NodeLost")}, 0},
-		"B06 deleted by somebody":                  {[]podOption{exited(143), terminating}, 0},
-		"the kubelet has no CPU":                   {[]podOption{reason("OutOfcpu")}, rejected},
-		"the kubelet has no GPU":                   {[]podOption{reason("OutOfnvidia.com/gpu")}, rejected},
-		"the device plugin refused":                {[]podOption{reason("UnexpectedAdmissionError")}, rejected},
-		"the topology manager refused":             {[]podOption{reason("TopologyAffinityError")}, rejected},
-		"the node's labels changed in the instant": {[]podOption{reason("NodeAffinity")}, rejected},
+		"killed":                                            {[]podOption{exited(137)}, 1},
+		"out of memory":                                     {[]podOption{exited(137), reason("OOMKilled")}, 1},
+		"its own deadline":                                  {[]podOption{exited(143), reason("DeadlineExceeded")}, 1},
+		"no word about it":                                  {nil, 1},
+		"B07 evicted":                                       {[]podOption{reason("Evicted")}, 0},
+		"B07 preempted":                                     {[]podOption{reason("Preempted")}, 0},
+		"preempted, and the program said 1":                 {[]podOption{exited(1), disrupted}, 0},
+		"the node shut down":                                {[]podOption{exited(143), reason("Terminated")}, 0},
+		"the node is lost":                                  {[]podOption{reason("NodeLost")}, 0},
+		"B06 deleted by somebody":                           {[]podOption{exited(143), terminating}, 0},
+		"the kubelet has no CPU":                            {[]podOption{reason("OutOfcpu")}, replaced},
+		"the kubelet has no GPU":                            {[]podOption{reason("OutOfnvidia.com/gpu")}, replaced},
+		"the device plugin refused":                         {[]podOption{reason("UnexpectedAdmissionError")}, replaced},
+		"the topology manager refused":                      {[]podOption{reason("TopologyAffinityError")}, replaced},
+		"the node's labels changed in the instant":          {[]podOption{reason("NodeAffinity")}, replaced},
+		"the kubelet has no GPU, in its words":              {[]podOption{rejected("OutOfnvidia.com/gpu", "Node didn't have enough resource: nvidia.com/gpu, requested: 8, used: 8, capacity: 8")}, replaced},
+		"the node was about to shut down":                   {[]podOption{rejected("NodeShutdown", "Pod was rejected as the node is shutting down.")}, replaced}, // nodeshutdown_manager.go
+		"the node was short of disk before":                 {[]podOption{rejected("Evicted", "The node had condition: [DiskPressure]. ")}, replaced},            // eviction_manager.go, Admit
+		"deleted before it ran":                             {[]podOption{neverBegun, terminating}, replaced},
+		"drained before it ran":                             {[]podOption{neverBegun, disrupted, terminating}, replaced},
+		"drained before its first container ran":            {[]podOption{initializing, disrupted, terminating}, replaced},
+		"evicted before it ran":                             {[]podOption{neverBegun, disrupted, reason("Evicted"), message(lowOnDisk)}, replaced},
+		"the node shut down before it ran":                  {[]podOption{neverBegun, disrupted, reason("Terminated"), message("Pod was terminated in response to imminent node shutdown.")}, replaced},
+		"deleted before it had a node":                      {[]podOption{terminating}, replaced}, // gcUnscheduledTerminating of pkg/controller/podgc/gc_controller.go
+		"its node was gone before it had said a word of it": {[]podOption{disrupted}, replaced},   // gcOrphaned there
+		"its own deadline, before it ran":                   {[]podOption{neverBegun, reason("DeadlineExceeded")}, 1},
+		"evicted while it ran":                              {[]podOption{exited(137), disrupted, reason("Evicted"), message(lowOnDisk)}, 0},
+		"deleted, and its container is not found":           {[]podOption{terminating, lostSight(func(s *corev1.ContainerStatus) { s.ContainerID = "containerd://1" })}, 0},
+		"deleted, and its container was lost before":        {[]podOption{terminating, lostSight(func(s *corev1.ContainerStatus) { s.LastTerminationState = vanished })}, 0}, // kubelet_pods.go: "used to be Running"
+		"deleted between two runs":                          {[]podOption{terminating, lostSight(func(s *corev1.ContainerStatus) { s.RestartCount = 1 })}, 1},                // that restart
+		"deleted after its first container":                 {[]podOption{neverBegun, terminating, initialized}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, policy := range []kubeflowv1.RestartPolicy{kubeflowv1.RestartPolicyOnFailure, kubeflowv1.RestartPolicyExitCode} {
@@ -91,8 +150,10 @@ func TestWhatTakesAPodFromAJobIsNoFaultOfItsProgram(t *testing.T) {
 				}
 			}
 			job := makeJob(replicas(worker, 2))
-			p := decide(makeView(t, job, makePod("worker", 0, running), makePod("worker", 1, failed, tc.opts...)), testOptions, testTime)
-			if isTrue(&p.status, kubeflowv1.JobFailed) == (tc.want == rejected) || (len(p.restartPods) > 0) != (tc.want == rejected) {
+			pod := makePod("worker", 1, failed, tc.opts...)
+			p := decide(makeView(t, job, makePod("worker", 0, running), pod), testOptions, testTime)
+			isDeleted := len(p.restartPods) > 0 || pod.DeletionTimestamp != nil && tc.want == replaced
+			if isTrue(&p.status, kubeflowv1.JobFailed) == (tc.want == replaced) || isDeleted != (tc.want == replaced) {
 				t.Errorf("under Never what has run is not replaced, and what has not is; conditions %v, replaced %d", describe(p.status), len(p.restartPods))
 			}
 		})
@@ -378,55 +439,66 @@ func TestAGangIsNeverLargerThanWhatMayStillCome(t *testing.T) {
 	}
 }
 
-// B06: a pod that runs and is being deleted is no failure. When it is gone it is replaced, unless it never is.
+// B06: a pod that runs and is being deleted is no failure. When it is gone it is replaced, unless it never is, whether its end was seen before
+// its departure or with it.
 func TestB06PodsThatSomebodyDeletes(t *testing.T) {
 	for name, tc := range map[string]struct {
 		policy kubeflowv1.RestartPolicy
 		phase  corev1.PodPhase // the last that is seen of it
-		reason string
+		opts   []podOption
 		own    bool
 		opt    jobOption
 		want   kubeflowv1.JobConditionType
 		pods   int
 	}{
 		"OnFailure: replaced":                          {policy: "OnFailure", phase: running, want: "Running", pods: 70},
-		"ExitCode: replaced, whatever it said":         {policy: "ExitCode", phase: failed, want: "Running", pods: 70},
+		"ExitCode: replaced, whatever it said":         {policy: "ExitCode", phase: failed, opts: []podOption{exited(1)}, want: "Running", pods: 70},
 		"Never: lost":                                  {policy: "Never", phase: running, want: "Failed", pods: 69},
-		"Never: lost, and its end was seen":            {policy: "Never", phase: failed, want: "Failed", pods: 69},
-		"Never: its kubelet had rejected it":           {policy: "Never", phase: failed, reason: "OutOfcpu", want: "Running", pods: 70},
+		"Never: lost, and its end was seen":            {policy: "Never", phase: failed, opts: []podOption{exited(143)}, want: "Failed", pods: 69},
+		"Never: its kubelet had rejected it":           {policy: "Never", phase: failed, opts: []podOption{rejected("OutOfcpu", "")}, want: "Running", pods: 70},
+		"Never: its node was about to shut down":       {policy: "Never", phase: failed, opts: []podOption{rejected("NodeShutdown", "")}, want: "Running", pods: 70},
+		"Never: drained while its image was pulled":    {policy: "Never", phase: failed, opts: []podOption{neverBegun, disrupted}, want: "Running", pods: 70},
+		"Never: the same, of an init container":        {policy: "Never", phase: failed, opts: []podOption{initializing, disrupted}, want: "Running", pods: 70},
+		"ExitCode: drained while its image was pulled": {policy: "ExitCode", phase: failed, opts: []podOption{neverBegun, disrupted}, want: "Running", pods: 70},
+		"Never: its node was gone before it took it":   {policy: "Never", phase: failed, opts: []podOption{disrupted}, want: "Running", pods: 70},
 		"Never: it had not begun":                      {policy: "Never", phase: pending, want: "Running", pods: 70},
 		"Never: the controller did it":                 {policy: "Never", phase: running, own: true, want: "Running", pods: 70},
 		"Never: a dynamic job goes on and replaces it": {policy: "Never", phase: running, opt: dynamic, want: "Running", pods: 70},
 		"Never: it had succeeded":                      {policy: "Never", phase: succeeded, opt: allWorkers, want: "Running", pods: 69},
 	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			job := makeJob(replicas(worker, 70, tc.policy))
-			if tc.opt != nil {
-				tc.opt(job)
-			}
-			w.put(resJobs, job)
-			w.look()
-			for _, pod := range w.podNames() {
-				w.setPhase(pod, running)
-			}
-			w.look()
-			before := w.job().Status.DeepCopy()
-			w.setPhase("j-worker-54", running, terminating)
-			w.look()
-			if diff := cmp.Diff(before.Conditions, w.job().Status.Conditions); diff != "" {
-				t.Errorf("while it goes (-before +after):\n%s", diff)
-			}
-			if tc.own {
-				w.controller.ledger.enter(job.UID, deletion(kindPod, w.objects[resPods]["j-worker-54"].GetUID()), w.now())
-			}
-			w.setPhase("j-worker-54", tc.phase, terminating, reason(tc.reason))
-			w.remove(resPods, "j-worker-54")
-			w.look() // its end and its departure are seen at once
-			if got := w.job().Status.State; got != tc.want || len(w.podNames()) != tc.pods {
-				t.Errorf("state is %s and there are %d pods, want %s and %d", got, len(w.podNames()), tc.want, tc.pods)
-			}
-		})
+		for _, isSeen := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, its end seen before: %v", name, isSeen), func(t *testing.T) {
+				w := newWorld(t)
+				job := makeJob(replicas(worker, 70, tc.policy))
+				if tc.opt != nil {
+					tc.opt(job)
+				}
+				w.put(resJobs, job)
+				w.look()
+				for _, pod := range w.podNames() {
+					w.setPhase(pod, running)
+				}
+				w.look()
+				before := w.job().Status.DeepCopy()
+				w.setPhase("j-worker-54", running, terminating)
+				w.look()
+				if diff := cmp.Diff(before.Conditions, w.job().Status.Conditions); diff != "" {
+					t.Errorf("while it goes (-before +after):\n%s", diff)
+				}
+				if tc.own {
+					w.controller.ledger.enter(job.UID, deletion(kindPod, w.objects[resPods]["j-worker-54"].GetUID()), w.now())
+				}
+				w.setPhase("j-worker-54", tc.phase, append(tc.opts, terminating)...)
+				if isSeen {
+					w.look()
+				}
+				w.remove(resPods, "j-worker-54")
+				w.look()
+				if got := w.job().Status.State; got != tc.want || len(w.podNames()) != tc.pods {
+					t.Errorf("state is %s and there are %d pods, want %s and %d", got, len(w.podNames()), tc.want, tc.pods)
+				}
+			})
+		}
 	}
 }
 
