@@ -29,6 +29,8 @@ var storedJobs = []struct{ name, spec, want string }{
 	{"no-template", `{tfReplicaSpecs: {Worker: {replicas: 1}}}`, "tensorflow"},
 	{"null-role", `{tfReplicaSpecs: {Worker: null}}`, "no replicas"},
 	{"negative", `{tfReplicaSpecs: {Worker: {replicas: -1, template: {spec: {containers: [{name: tensorflow, image: i}]}}}}}`, "negative"},
+	{"too-many", `{tfReplicaSpecs: {Worker: {replicas: 2000000000, template: {spec: {containers: [{name: tensorflow, image: i}]}}}}}`, "at most 10000"},
+	{"too-many-of-old", `{replicaSpecs: [{tfReplicaType: WORKER, replicas: 2000000000, template: {spec: {containers: [{name: tensorflow, image: i}]}}}]}`, "at most 10000"},
 	{"twice", `{tfReplicaSpecs: {Worker: {template: {spec: {containers: [{name: tensorflow, image: i}]}}}, worker: {template: {spec: {containers: [{name: tensorflow, image: i}]}}}}}`, "given twice"},
 	{"restart-policy", `{tfReplicaSpecs: {Worker: {restartPolicy: Sometimes, template: {spec: {containers: [{name: tensorflow, image: i}]}}}}}`, `"Sometimes"`},
 	{"no-roles", `{tfReplicaSpecs: {}}`, "no replicas"},

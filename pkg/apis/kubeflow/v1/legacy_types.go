@@ -46,8 +46,9 @@ type LegacyTFJobSpec struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.template) || has(self.template.spec) && has(self.template.spec.containers) && self.template.spec.containers.exists(c, c.name == 'tensorflow')",message="one container must be named tensorflow",reason=FieldValueRequired,fieldPath=".template.spec.containers"
 // +kubebuilder:validation:XValidation:rule="!has(self.template) || !has(self.template.spec) || !has(self.template.spec.containers) || self.template.spec.containers.all(c, has(c.image) && size(c.image) > 0)",message="every container needs an image",reason=FieldValueRequired,fieldPath=".template.spec.containers"
 type LegacyReplicaSpec struct {
-	// Replicas is how many. Default: 1.
+	// Replicas is how many. Default: 1. A job has at most 10000, of all types together.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=10000
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
