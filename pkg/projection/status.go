@@ -208,14 +208,7 @@ func (w *StatusWriter) bring(ctx context.Context, uid types.UID, now *written) e
 			w.Forget(uid)
 			return nil
 		case apierrors.IsInvalid(err):
-			// Another object by this name, as the uid in the patch differs; or it will not be
-			// had, and would not the next time.
-			now.version = ""
-			gone, readErr := w.read(ctx, groups, uid, now)
-			if readErr == nil && !gone {
-				klog.FromContext(ctx).Error(err, "The API server refuses the status of a pod group", "podGroup", klog.KRef(now.name.Namespace, now.name.Name))
-			}
-			return readErr
+			return w.drop(ctx, groups, uid, now, err)
 		case apierrors.IsConflict(err) && now.version != "":
 			now.version = "" // somebody else wrote: read it again
 		case apierrors.IsConflict(err):
@@ -225,6 +218,17 @@ func (w *StatusWriter) bring(ctx context.Context, uid types.UID, now *written) e
 			return err
 		}
 	}
+}
+
+// drop gives up what the API server calls invalid: it is another object by this name, as
+// the uid in the patch differs, or it would be refused the next time as well.
+func (w *StatusWriter) drop(ctx context.Context, groups dynamic.ResourceInterface, uid types.UID, now *written, why error) error {
+	now.version = ""
+	gone, err := w.read(ctx, groups, uid, now)
+	if err == nil && !gone {
+		klog.FromContext(ctx).Error(why, "The API server refuses the status of a pod group", "podGroup", klog.KRef(now.name.Namespace, now.name.Name))
+	}
+	return err
 }
 
 // remember takes note of what the API server answered to a write of these

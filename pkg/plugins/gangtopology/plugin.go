@@ -150,26 +150,30 @@ func Factory(verdict Verdict, events record.EventRecorder, topologies cache.Shar
 			return nil, err
 		}
 		go p.meter.run(ctx)
-		go func() {
-			until, lead := context.WithCancel(ctx)
-			defer lead()
-			go p.rooms.standBy(until)
-			select {
-			case <-leads:
-			case <-ctx.Done():
-				return
-			}
-			lead()
-			if !cache.WaitForCacheSync(ctx.Done(), roomsKnown) {
-				return
-			}
-			go p.gate.run(ctx)
-			go p.guard.run(ctx, p.gate.changed)
-			go p.rooms.run(ctx, p.gate.changed)
-			p.remains.run(ctx)
-		}()
+		go p.run(ctx, leads, roomsKnown)
 		return p, nil
 	}
+}
+
+// run stands by until this process leads, and then does what only one of them may do,
+// until ctx ends.
+func (p *Plugin) run(ctx context.Context, leads <-chan struct{}, roomsKnown cache.InformerSynced) {
+	until, lead := context.WithCancel(ctx)
+	defer lead()
+	go p.rooms.standBy(until)
+	select {
+	case <-leads:
+	case <-ctx.Done():
+		return
+	}
+	lead()
+	if !cache.WaitForCacheSync(ctx.Done(), roomsKnown) {
+		return
+	}
+	go p.gate.run(ctx)
+	go p.guard.run(ctx, p.gate.changed)
+	go p.rooms.run(ctx, p.gate.changed)
+	p.remains.run(ctx)
 }
 
 // Name implements fwk.Plugin.

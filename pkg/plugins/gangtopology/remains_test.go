@@ -22,6 +22,32 @@ func marked(pods []*v1.Pod, age time.Duration) {
 	}
 }
 
+func aboutToBeBound(n int) []*v1.Pod {
+	pods := make([]*v1.Pod, n)
+	for i := range pods {
+		pods[i] = podNamed(fmt.Sprint("about-", i))
+	}
+	return pods
+}
+
+// boundAround are pods with nodes: the first of them, anew, were made and bound a second
+// after the epoch, the others ten seconds before the mark, or long before if they run.
+func boundAround(all, anew int, mark time.Time, running bool) []*v1.Pod {
+	pods := boundPods(all)
+	for i, pod := range pods {
+		at := mark.Add(-10 * time.Second)
+		if i < anew {
+			at = epochZero.Add(time.Second)
+		}
+		pod.CreationTimestamp = metav1.NewTime(at)
+		if running {
+			at = at.Add(-startsFor)
+		}
+		pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(at)}}
+	}
+	return pods
+}
+
 // TestWhatIsLeftOfAGangIsKnownByItsMarks, and nothing else is taken for it.
 func TestWhatIsLeftOfAGangIsKnownByItsMarks(t *testing.T) {
 	const minimum = 4
@@ -64,24 +90,11 @@ func TestWhatIsLeftOfAGangIsKnownByItsMarks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			handle := newFakeHandle(minimum)
 			clock := testingclock.NewFakeClock(epochZero)
-			pods := boundPods(tc.on)
-			for i, pod := range pods {
-				at := epochZero.Add(-tc.age - 10*time.Second)
-				if i < tc.anew {
-					at = epochZero.Add(time.Second)
-				}
-				pod.CreationTimestamp = metav1.NewTime(at)
-				if tc.running {
-					at = at.Add(-startsFor)
-				}
-				pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(at)}}
-			}
+			pods := boundAround(tc.on, tc.anew, epochZero.Add(-tc.age), tc.running)
 			marked(pods[:tc.marked], tc.age)
 			s := newEvictScene(t, pods...)
 			handle.scheduled = append(handle.scheduled, pods...)
-			for i := range tc.about {
-				handle.scheduled = append(handle.scheduled, podNamed(fmt.Sprint("about-", i)))
-			}
+			handle.scheduled = append(handle.scheduled, aboutToBeBound(tc.about)...)
 			if tc.noGroup {
 				handle.group = nil
 			}
