@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -121,6 +122,49 @@ func TestAJobWhosePodsDoNotGoResumesWhenTheyHave(t *testing.T) {
 					j.Spec.TFReplicaSpecs[kubeflowv1.TFJobReplicaTypeWorker].Template.Finalizers = nil
 				})(ctx), free(ctx))
 			},
+			check: all(s.running("train", 2), s.state("train", kubeflowv1.JobRunning)),
+		},
+	})
+}
+
+// TestWhatASuspensionEndsHasNeitherFailedNorSucceeded: one pod is drained in the
+// moment of the suspension, and the other's program returns 0 when it is told to go.
+// The resumed job runs both again, under Never too.
+func TestWhatASuspensionEndsHasNeitherFailedNorSucceeded(t *testing.T) {
+	s := newScene(t, shared)
+	train := job("train", workers(2, 1))
+	train.Spec.SuccessPolicy = new(kubeflowv1.SuccessPolicyAllWorkers)
+	train.Spec.TFReplicaSpecs[kubeflowv1.TFJobReplicaTypeWorker].Template.Annotations = map[string]string{"demo.tutti.dev/stop-after": "10s"}
+	pods := s.plane.Client.CoreV1().Pods(s.namespace)
+	s.run([]step{
+		{name: "it runs", do: s.create(train), check: all(s.running("train", 2), s.state("train", kubeflowv1.JobRunning))},
+		{
+			name: "a drain, and a suspension",
+			do: func(ctx context.Context) error {
+				return errors.Join(pods.Delete(ctx, "train-worker-0", metav1.DeleteOptions{}),
+					s.edit("train", func(j *kubeflowv1.TFJob) { j.Spec.RunPolicy.Suspend = new(true) })(ctx))
+			},
+			check: func(ctx context.Context) error {
+				pod, err := pods.Get(ctx, "train-worker-1", metav1.GetOptions{})
+				if err == nil && pod.DeletionTimestamp == nil {
+					err = errors.New("train-worker-1 has not been told to go")
+				}
+				return err
+			},
+		},
+		{
+			name: "the program returns 0",
+			do: func(ctx context.Context) error {
+				end := fmt.Appendf(nil, `{"status":{"phase":"Succeeded","containerStatuses":[{"name":"tensorflow","image":"i","imageID":"","ready":false,"restartCount":0,
+					"state":{"terminated":{"exitCode":0,"finishedAt":%q}}}]}}`, time.Now().UTC().Format(time.RFC3339))
+				_, err := pods.Patch(ctx, "train-worker-1", types.MergePatchType, end, metav1.PatchOptions{}, "status")
+				return err
+			},
+			check: all(s.exists("train", 0), s.state("train", kubeflowv1.JobSuspended)),
+		},
+		{
+			name:  "it is resumed",
+			do:    s.edit("train", func(j *kubeflowv1.TFJob) { j.Spec.RunPolicy.Suspend = new(false) }),
 			check: all(s.running("train", 2), s.state("train", kubeflowv1.JobRunning)),
 		},
 	})

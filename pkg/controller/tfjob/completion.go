@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
 	"github.com/tutti-project/tutti/pkg/apis/tutti"
@@ -43,34 +42,13 @@ func endsWithTrainer(job *kubeflowv1.TFJob) bool {
 	return job.Annotations[tutti.CompletionAnnotation] == tutti.CompletionMainContainer
 }
 
-// phaseOf is what a pod counts as that the controller has told to go or has not: a success that came of being told is none.
-func (v *view) phaseOf(r *role, pod *corev1.Pod, own bool) corev1.PodPhase {
-	phase := phaseOf(v.job, r, pod)
-	if phase == corev1.PodSucceeded && own && !endedBeforeToldToGo(v.job, pod) {
+// phaseOf is what a pod counts as that may have been told to go: a success that came of the controller's word is none.
+func (d departure) phaseOf(job *kubeflowv1.TFJob, r *role) corev1.PodPhase {
+	phase := phaseOf(job, r, d.pod)
+	if phase == corev1.PodSucceeded && d.own && !d.endedBefore(job) {
 		return corev1.PodRunning
 	}
 	return phase
-}
-
-// endedBeforeToldToGo tells whether a pod, or the container that trains where that one's end is the replica's, had ended when it was told
-// to go. The kubelet's time of the one is compared with the API server's of the other, to the second; what is not known to have been before
-// was not.
-func endedBeforeToldToGo(job *kubeflowv1.TFJob, pod *corev1.Pod) bool {
-	if pod.DeletionTimestamp == nil {
-		return true
-	}
-	told := pod.DeletionTimestamp.Add(-seconds(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)))
-	ended := false
-	for _, s := range pod.Status.ContainerStatuses {
-		if endsWithTrainer(job) && s.Name != kubeflowv1.TFJobDefaultContainerName {
-			continue
-		}
-		if t := s.State.Terminated; t == nil || t.FinishedAt.IsZero() || !t.FinishedAt.Time.Before(told) {
-			return false
-		}
-		ended = true
-	}
-	return ended
 }
 
 // validateAnnotations says which of the annotations that the controller reads it cannot read.

@@ -5,10 +5,12 @@ package tfjob
 
 import (
 	"maps"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	kubeflowv1 "github.com/tutti-project/tutti/pkg/apis/kubeflow/v1"
 )
@@ -27,11 +29,31 @@ import (
 // runs, too, and the lesser evil: a job that fails for its own controller's deletions is lost, a replica that runs again goes on from its
 // checkpoint.
 
-// departure is the last that was seen of a pod that somebody else deleted, or that may have succeeded: its name, its status, and when it
-// was told to go.
+// departure is a pod that goes, or the last that was seen of one that is gone and that somebody else deleted or that may have succeeded: its
+// name and its status.
 type departure struct {
-	pod *corev1.Pod
-	own bool // the controller told it to go, for all that is known
+	pod  *corev1.Pod
+	own  bool      // the controller told it to go, for all that is known
+	told time.Time // when; zero if that is not known
+}
+
+// endedBefore tells whether a pod, or the container that trains where that one's end is the replica's, had ended when it was told to go. The
+// kubelet's time of the one is compared with the API server's of the other, to the second; what is not known to have been before was not.
+func (d departure) endedBefore(job *kubeflowv1.TFJob) bool {
+	if d.pod.DeletionTimestamp == nil {
+		return true
+	}
+	ended := false
+	for _, s := range d.pod.Status.ContainerStatuses {
+		if endsWithTrainer(job) && s.Name != kubeflowv1.TFJobDefaultContainerName {
+			continue
+		}
+		if t := s.State.Terminated; t == nil || t.FinishedAt.IsZero() || !t.FinishedAt.Time.Before(d.told) {
+			return false
+		}
+		ended = true
+	}
+	return ended
 }
 
 // attend is what a reconcile tells the ledger and learns from it: it has seen these pods, and takes along who has told which to go.
@@ -58,11 +80,25 @@ func (l *ledger) attend(v *view) {
 		l.own(job, func(name string) bool { return !wanted[name] })
 	}
 	v.departed = maps.Clone(l.gone[job])
-	v.own = map[types.UID]bool{}
+	v.going = map[types.UID]departure{}
 	for _, pod := range v.pods {
-		if pod.DeletionTimestamp != nil && l.isOwn(job, pod.UID) {
-			v.own[pod.UID] = true
+		if pod.DeletionTimestamp != nil {
+			l.noteTold(job, pod)
+			told, known := l.toldToGo[job][pod.UID]
+			if !known && pod.DeletionGracePeriodSeconds == nil { // it has been asked for, and the cache does not show it: see owned
+				told = pod.DeletionTimestamp.Time
+			}
+			v.going[pod.UID] = departure{pod, l.isOwn(job, pod.UID), told}
 		}
+	}
+}
+
+// noteTold keeps when a pod was told to go. When it goes, the API server puts the time of that in the place of the end of its grace
+// period, and the grace period is 0.
+func (l *ledger) noteTold(job types.UID, pod *corev1.Pod) {
+	grace := ptr.Deref(pod.DeletionGracePeriodSeconds, 0)
+	if _, known := l.toldToGo[job][pod.UID]; !known && grace > 0 {
+		put(l.toldToGo, job, pod.UID, pod.DeletionTimestamp.Add(-seconds(grace)))
 	}
 }
 
@@ -83,15 +119,19 @@ func (l *ledger) isOwn(job, pod types.UID) bool { return l.asked[job][pod] || !l
 func (l *ledger) witness(job types.UID, pod *corev1.Pod, ofInterest bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	own := l.isOwn(job, pod.UID)
+	if pod.DeletionTimestamp != nil {
+		l.noteTold(job, pod) // it may be from before the end
+	}
+	own, told := l.isOwn(job, pod.UID), l.toldToGo[job][pod.UID]
+	drop(l.toldToGo, job, pod.UID)
 	drop(l.asked, job, pod.UID)
 	drop(l.present, job, pod.UID)
 	drop(l.gone, job, pod.Name) // what is known of the one before it
 	if ofInterest && (!own || mayHaveSucceeded(pod)) {
-		rest := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Name: pod.Name, UID: pod.UID, DeletionTimestamp: pod.DeletionTimestamp, DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds,
-		}, Status: pod.Status}
-		put(l.gone, job, pod.Name, departure{rest, own})
+		rest := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: pod.Name, UID: pod.UID, DeletionTimestamp: pod.DeletionTimestamp}, Status: pod.Status,
+		}
+		put(l.gone, job, pod.Name, departure{rest, own, told})
 	}
 }
 

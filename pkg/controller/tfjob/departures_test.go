@@ -35,7 +35,7 @@ func (w *world) drain(name string) { w.setPhase(name, running, going(w.clock)) }
 // vanish is the kubelet's last act for pods that were told to go.
 func (w *world) vanish(names ...string) {
 	for _, name := range names {
-		w.remove(resPods, name)
+		w.takeAway(name)
 	}
 }
 
@@ -243,7 +243,7 @@ func (w *world) suspendAndResume() {
 // A program that ends with 0 because the controller told it to go has not done its work; one that had ended before has, and so has one that
 // somebody else told.
 func TestAnExitWithZeroOnTheControllersWordIsNoSuccess(t *testing.T) {
-	const before, after, unknown = -time.Minute, 2 * time.Second, 0
+	const before, after, unknown = -time.Minute, time.Minute, 0
 	suspension := func(w *world) { w.suspendIt() }
 	surplus := func(w *world) {
 		w.edit(workers(1))
@@ -296,7 +296,7 @@ func TestAnExitWithZeroOnTheControllersWordIsNoSuccess(t *testing.T) {
 					w.setPhases("", running)
 					w.look()
 					w.stand()
-					told := w.clock.Truncate(time.Second)
+					told := w.clock
 					if tc.want != "" && tc.ended != before && fresh {
 						t.Skip("who told it to go nobody can say any more")
 					}
@@ -307,6 +307,7 @@ func TestAnExitWithZeroOnTheControllersWordIsNoSuccess(t *testing.T) {
 					tc.told(w)
 					if fresh {
 						w.takeOver()
+						w.look()
 					}
 					code := int32(0)
 					if tc.phase == failed {
@@ -316,7 +317,7 @@ func TestAnExitWithZeroOnTheControllersWordIsNoSuccess(t *testing.T) {
 					if tc.ended != unknown {
 						at = told.Add(tc.ended)
 					}
-					w.setPhase("j-worker-1", tc.phase, append([]podOption{going(told), endedAt(code, at)}, tc.opts...)...)
+					w.setPhase("j-worker-1", tc.phase, append([]podOption{endedAt(code, at)}, tc.opts...)...)
 					if seen == "going" {
 						w.look()
 					}

@@ -111,7 +111,7 @@ func (w *world) kubelet(chosen func(name string) bool) {
 		case pod.DeletionTimestamp != nil && pod.Status.Phase == corev1.PodRunning:
 			w.setPhase(name, corev1.PodSucceeded, endedAt(0, w.clock))
 		case pod.DeletionTimestamp != nil:
-			w.remove(resPods, name)
+			w.takeAway(name)
 		case pod.Status.Phase == corev1.PodPending:
 			w.setPhase(name, corev1.PodRunning)
 		case pod.Status.Phase == corev1.PodRunning && all && strings.Contains(name, "worker"):

@@ -37,10 +37,10 @@ type view struct {
 	adopt, strays, foreign []claimed
 	taken                  map[entry]bool
 
-	// departed are pods that are gone, by name, as far as this controller has seen them go; own are those of pods that the controller has
-	// told to go, by UID, see departures.go.
+	// departed are pods that are gone, by name, as far as this controller has seen them go; going are those of pods that were told to, by
+	// UID. See departures.go.
 	departed map[string]departure
-	own      map[types.UID]bool
+	going    map[types.UID]departure
 
 	// refused is what the API server said of an object of the job's as it is now: that no such object can exist.
 	refused string

@@ -38,9 +38,9 @@ type life struct {
 	services map[string]*corev1.Service
 	groups   map[string]podGroup
 
-	told      map[types.UID]bool // pods that the controller told to go
-	onCommand map[types.UID]bool // those that ended then
-	succeeded map[string]bool    // whatever a reconcile has seen succeed
+	told      map[types.UID]time.Time // pods that the controller told to go, and when
+	onCommand map[types.UID]bool      // those that ended then
+	succeeded map[string]bool         // whatever a reconcile has seen succeed
 }
 
 // Whatever happens to a job, the decisions about it keep these rules:
@@ -78,7 +78,7 @@ func newLife(t *testing.T, seed uint64) *life {
 	l := &life{
 		t: t, rng: rand.New(rand.NewPCG(seed, 7)), now: testTime,
 		pods: map[string]*corev1.Pod{}, services: map[string]*corev1.Service{}, groups: map[string]podGroup{},
-		told: map[types.UID]bool{}, onCommand: map[types.UID]bool{}, succeeded: map[string]bool{},
+		told: map[types.UID]time.Time{}, onCommand: map[types.UID]bool{}, succeeded: map[string]bool{},
 	}
 	l.job = makeJob(replicas(worker, int32(l.rng.IntN(4)), l.restartPolicy()))
 	for _, kind := range []kubeflowv1.ReplicaType{ps, chief, evaluator} {
@@ -217,14 +217,20 @@ func (l *life) live(old *corev1.Pod) {
 		restarted(containerRestarts(pod) + 1)(pod)
 		pod.Status.ContainerStatuses = pod.Status.ContainerStatuses[len(pod.Status.ContainerStatuses)-1:]
 	}
-	if hasEnded(pod) && !ended {
-		l.onCommand[pod.UID] = l.told[pod.UID]
+	if _, told := l.told[pod.UID]; told && hasEnded(pod) && !ended {
+		l.onCommand[pod.UID] = true
 	}
 	l.note("%s is %s, going %v", pod.Name, pod.Status.Phase, pod.DeletionTimestamp != nil)
 }
 
 func (l *life) view() *view {
-	v := &view{stored: l.job, pods: l.pods, services: l.services, groups: l.groups, open: map[entry]bool{}, taken: map[entry]bool{}, own: l.told}
+	v := &view{stored: l.job, pods: l.pods, services: l.services, groups: l.groups, open: map[entry]bool{}, taken: map[entry]bool{}}
+	v.going = map[types.UID]departure{}
+	for _, pod := range l.pods {
+		if told, ok := l.told[pod.UID]; ok {
+			v.going[pod.UID] = departure{pod, true, told}
+		}
+	}
 	v.job, v.problems = canonical(l.job)
 	v.roles = rolesFrom(v.job)
 	v.perJob = perJobServices(v, testOptions)
@@ -253,7 +259,7 @@ func (l *life) look() {
 			delete(l.pods, pod.Name)
 			continue
 		}
-		l.told[pod.UID] = true
+		l.told[pod.UID] = l.now
 		told := pod.DeepCopy()
 		going(l.now)(told)
 		l.pods[pod.Name] = told

@@ -29,6 +29,8 @@ type ledger struct {
 	// pods that are, by name.
 	present map[types.UID]map[types.UID]bool
 	gone    map[types.UID]map[string]departure
+	// toldToGo is since when pods go, by UID.
+	toldToGo map[types.UID]map[types.UID]time.Time
 	// refused is what the API server will not have of a job, as its specification is.
 	refused map[types.UID]refusal
 	// told is what a job has been told about.
@@ -57,6 +59,9 @@ func newLedger() *ledger {
 		asked:   map[types.UID]map[types.UID]bool{},
 		present: map[types.UID]map[types.UID]bool{},
 		gone:    map[types.UID]map[string]departure{},
+
+		toldToGo: map[types.UID]map[types.UID]time.Time{},
+
 		refused: map[types.UID]refusal{},
 		told:    map[types.UID]map[string]bool{},
 	}
@@ -146,6 +151,7 @@ func (l *ledger) close(job types.UID) {
 	delete(l.jobs, job)
 	delete(l.asked, job)
 	delete(l.present, job)
+	delete(l.toldToGo, job)
 	delete(l.gone, job)
 	delete(l.told, job)
 	delete(l.refused, job)

@@ -60,10 +60,18 @@ func count(v *view, now time.Time) []roleCount {
 	return counts
 }
 
+// leaving is a pod with what is known of its going, if it goes.
+func (v *view) leaving(pod *corev1.Pod) departure {
+	if d, ok := v.going[pod.UID]; ok {
+		return d
+	}
+	return departure{pod: pod}
+}
+
 // noteSurplus remembers successes beyond the number of replicas, which may grow again.
 func (c *roleCount) noteSurplus(v *view) {
 	for name, pod := range v.pods {
-		if v.phaseOf(c.role, pod, v.own[pod.UID]) != corev1.PodSucceeded {
+		if v.leaving(pod).phaseOf(v.job, c.role) != corev1.PodSucceeded {
 			continue
 		}
 		index, err := strconv.Atoi(strings.TrimPrefix(name, v.job.Name+"-"+c.role.name+"-"))
@@ -74,8 +82,11 @@ func (c *roleCount) noteSurplus(v *view) {
 }
 
 func (c *roleCount) add(v *view, pod *corev1.Pod, index int, now time.Time) {
-	own := v.own[pod.UID]
-	switch phase := v.phaseOf(c.role, pod, own && !c.history.succeeded[index]); {
+	leaving := v.leaving(pod)
+	if c.history.succeeded[index] {
+		leaving.own = false // it is known already
+	}
+	switch phase := leaving.phaseOf(v.job, c.role); {
 	case phase == corev1.PodSucceeded:
 		c.succeeded++
 		c.history.succeeded[index] = true
@@ -90,7 +101,7 @@ func (c *roleCount) add(v *view, pod *corev1.Pod, index int, now time.Time) {
 		c.failed++
 		c.history.noteFailure(index, pod, now)
 		c.restarting = append(c.restarting, pod)
-	case own && !endedBeforeToldToGo(v.job, pod): // it is replaced when it is gone
+	case leaving.own && !leaving.endedBefore(v.job): // it is replaced when it is gone
 	default:
 		c.failed++
 		c.lost = append(c.lost, pod)
@@ -107,7 +118,7 @@ func isLoss(v *view, r *role, last departure) bool {
 }
 
 func (c *roleCount) addAbsent(v *view, index int, last departure, now time.Time) {
-	if last.pod != nil && v.phaseOf(c.role, last.pod, last.own) == corev1.PodSucceeded {
+	if last.pod != nil && last.phaseOf(v.job, c.role) == corev1.PodSucceeded {
 		c.history.succeeded[index] = true
 	}
 	due := c.history.restartsAfter(index, now)

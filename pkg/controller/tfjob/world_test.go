@@ -311,7 +311,7 @@ func (w *world) delete(a clienttesting.DeleteActionImpl) error {
 	forced := a.DeleteOptions.GracePeriodSeconds != nil && *a.DeleteOptions.GracePeriodSeconds == 0
 	if pod, ok := live.(*corev1.Pod); ok && pod.Status.Phase != corev1.PodPending && !forced {
 		pod = pod.DeepCopy()
-		pod.DeletionTimestamp = &metav1.Time{Time: testTime}
+		pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &metav1.Time{Time: w.clock.Add(30 * time.Second)}, new(int64(30))
 		w.put(resPods, pod)
 		return nil
 	}
@@ -356,6 +356,16 @@ func (w *world) remove(resource, name string) {
 	if resource == resPods {
 		w.letGroupsGo()
 	}
+}
+
+// takeAway is the kubelet's deletion of a pod that was told to go and has ended.
+func (w *world) takeAway(name string) {
+	w.setPhase(name, w.objects[resPods][name].(*corev1.Pod).Status.Phase, func(pod *corev1.Pod) {
+		if pod.DeletionTimestamp != nil {
+			pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &metav1.Time{Time: w.clock}, new(int64(0))
+		}
+	})
+	w.remove(resPods, name)
 }
 
 // deliver lets the caches see the next n changes of a resource.
