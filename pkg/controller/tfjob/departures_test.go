@@ -240,6 +240,70 @@ func (w *world) suspendAndResume() {
 	w.resumeIt()
 }
 
+// exitCase is a program that ends when, or before, its pod is told to go.
+type exitCase struct {
+	told  func(w *world)
+	ended time.Duration // after it was told; 0 if nobody knows
+	phase corev1.PodPhase
+	opts  []podOption
+	job   jobOption
+	want  string // the indexes that have succeeded
+}
+
+// run tells whether it counts, when the pod is seen while it is going or when it is gone, and by the controller that told it or another.
+func (tc exitCase) run(t *testing.T, isDrain bool, seen string, fresh bool) {
+	w := newWorld(t)
+	job := makeJob(replicas(worker, 2, "ExitCode"), allWorkers)
+	if tc.job != nil {
+		tc.job(job)
+	}
+	w.put(resJobs, job)
+	w.look()
+	w.setPhases("", running)
+	w.look()
+	w.stand()
+	told := w.clock
+	if tc.want != "" && tc.ended >= 0 && fresh {
+		t.Skip("who told it to go nobody can say any more")
+	}
+	if isDrain {
+		w.drain("j-worker-1")
+	}
+	tc.told(w)
+	if fresh {
+		w.takeOver()
+		w.look()
+	}
+	code := int32(0)
+	if tc.phase == failed {
+		code = 143
+	}
+	var at time.Time
+	if tc.ended != 0 {
+		at = told.Add(tc.ended)
+	}
+	w.setPhase("j-worker-1", tc.phase, append([]podOption{endedAt(code, at)}, tc.opts...)...)
+	if seen == "going" {
+		w.look()
+	}
+	w.vanish("j-worker-1")
+	w.look()
+	if !isDrain && w.job().Spec.RunPolicy.Suspend != nil {
+		w.vanish("j-worker-0")
+		w.look()
+	}
+	w.edit(workers(2))
+	w.edit(suspending(false))
+	w.look()
+	w.look()
+	if got := w.job().Status.ReplicaStatuses[worker].SucceededIndexes; got != tc.want {
+		t.Errorf("succeeded are %q, want %q", got, tc.want)
+	}
+	if isFinished(&w.job().Status) || (w.objects[resPods]["j-worker-1"] == nil) != (tc.want != "") {
+		t.Errorf("conditions %v, pods %v", describe(w.job().Status), w.podNames())
+	}
+}
+
 // A program that ends with 0 because the controller told it to go has not done its work; one that had ended before has, and so has one that
 // somebody else told.
 func TestAnExitWithZeroOnTheControllersWordIsNoSuccess(t *testing.T) {
@@ -259,14 +323,7 @@ func TestAnExitWithZeroOnTheControllersWordIsNoSuccess(t *testing.T) {
 		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{Name: "sidecar"})
 	}
 	byMain := annotated("tutti.dev/completion", "main-container")
-	for name, tc := range map[string]struct {
-		told  func(w *world)
-		ended time.Duration
-		phase corev1.PodPhase
-		opts  []podOption
-		job   jobOption
-		want  string // the indexes that have succeeded
-	}{
+	for name, tc := range map[string]exitCase{
 		"suspended, and then it ended":                      {told: suspension, ended: after, phase: succeeded},
 		"suspended when it had ended":                       {told: suspension, ended: before, phase: succeeded, want: "1"},
 		"suspended, and nobody knows when it ended":         {told: suspension, ended: unknown, phase: succeeded},
@@ -285,59 +342,7 @@ func TestAnExitWithZeroOnTheControllersWordIsNoSuccess(t *testing.T) {
 	} {
 		for _, seen := range []string{"going", "gone"} {
 			for _, fresh := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s, seen %s, another controller %t", name, seen, fresh), func(t *testing.T) {
-					w := newWorld(t)
-					job := makeJob(replicas(worker, 2, "ExitCode"), allWorkers)
-					if tc.job != nil {
-						tc.job(job)
-					}
-					w.put(resJobs, job)
-					w.look()
-					w.setPhases("", running)
-					w.look()
-					w.stand()
-					told := w.clock
-					if tc.want != "" && tc.ended != before && fresh {
-						t.Skip("who told it to go nobody can say any more")
-					}
-					isDrain := name[0] == 'd'
-					if isDrain {
-						w.drain("j-worker-1")
-					}
-					tc.told(w)
-					if fresh {
-						w.takeOver()
-						w.look()
-					}
-					code := int32(0)
-					if tc.phase == failed {
-						code = 143
-					}
-					var at time.Time
-					if tc.ended != unknown {
-						at = told.Add(tc.ended)
-					}
-					w.setPhase("j-worker-1", tc.phase, append([]podOption{endedAt(code, at)}, tc.opts...)...)
-					if seen == "going" {
-						w.look()
-					}
-					w.vanish("j-worker-1")
-					w.look()
-					if !isDrain && w.job().Spec.RunPolicy.Suspend != nil {
-						w.vanish("j-worker-0")
-						w.look()
-					}
-					w.edit(workers(2))
-					w.edit(suspending(false))
-					w.look()
-					w.look()
-					if got := w.job().Status.ReplicaStatuses[worker].SucceededIndexes; got != tc.want {
-						t.Errorf("succeeded are %q, want %q", got, tc.want)
-					}
-					if isFinished(&w.job().Status) || (w.objects[resPods]["j-worker-1"] == nil) != (tc.want != "") {
-						t.Errorf("conditions %v, pods %v", describe(w.job().Status), w.podNames())
-					}
-				})
+				t.Run(fmt.Sprintf("%s, seen %s, another controller %t", name, seen, fresh), func(t *testing.T) { tc.run(t, name[0] == 'd', seen, fresh) })
 			}
 		}
 	}

@@ -202,6 +202,18 @@ func (l *life) live(old *corev1.Pod) {
 	case n == 9 && pod.DeletionTimestamp == nil: // by a drain, a collector, a user
 		going(l.now)(pod)
 	case ended:
+	default:
+		l.work(pod, n)
+	}
+	if _, told := l.told[pod.UID]; told && hasEnded(pod) && !ended {
+		l.onCommand[pod.UID] = true
+	}
+	l.note("%s is %s, going %v", pod.Name, pod.Status.Phase, pod.DeletionTimestamp != nil)
+}
+
+// work is what a pod does by itself that has not ended.
+func (l *life) work(pod *corev1.Pod, n int) {
+	switch {
 	case pod.Status.Phase == pending:
 		pod.Status.Phase = running
 		if n == 0 {
@@ -217,10 +229,6 @@ func (l *life) live(old *corev1.Pod) {
 		restarted(containerRestarts(pod) + 1)(pod)
 		pod.Status.ContainerStatuses = pod.Status.ContainerStatuses[len(pod.Status.ContainerStatuses)-1:]
 	}
-	if _, told := l.told[pod.UID]; told && hasEnded(pod) && !ended {
-		l.onCommand[pod.UID] = true
-	}
-	l.note("%s is %s, going %v", pod.Name, pod.Status.Phase, pod.DeletionTimestamp != nil)
 }
 
 func (l *life) view() *view {
@@ -334,20 +342,7 @@ func (l *life) checkCounts(v *view, status *kubeflowv1.JobStatus) {
 		var want kubeflowv1.ReplicaStatus
 		done := parseIndexes(status.ReplicaStatuses[r.kind].SucceededIndexes)
 		for index := range r.replicas {
-			pod := l.pods[slot{r, index}.name(v.job)]
-			switch {
-			case pod == nil && done[index]:
-				want.Succeeded++
-			case pod == nil:
-			case isActive(pod):
-				want.Active++
-			case pod.Status.Phase == succeeded && r.spec.RestartPolicy == kubeflowv1.RestartPolicyAlways:
-				want.Failed++
-			case pod.Status.Phase == succeeded && !l.onCommand[pod.UID]:
-				want.Succeeded++
-			case pod.Status.Phase == failed && (r.spec.RestartPolicy != kubeflowv1.RestartPolicyNever || !l.onCommand[pod.UID]):
-				want.Failed++
-			}
+			l.countOne(&want, l.pods[slot{r, index}.name(v.job)], r.spec.RestartPolicy, done[index])
 		}
 		got := status.ReplicaStatuses[r.kind]
 		if got.Active != want.Active || got.Succeeded != want.Succeeded || got.Failed != want.Failed {
@@ -356,7 +351,25 @@ func (l *life) checkCounts(v *view, status *kubeflowv1.JobStatus) {
 	}
 }
 
-func (l *life) checkCreations(v *view, p *plan, idle bool) {
+// countOne adds what the pod of a slot, which may be nil, counts as.
+func (l *life) countOne(want *kubeflowv1.ReplicaStatus, pod *corev1.Pod, policy kubeflowv1.RestartPolicy, done bool) {
+	switch {
+	case pod == nil && done:
+		want.Succeeded++
+	case pod == nil:
+	case isActive(pod):
+		want.Active++
+	case pod.Status.Phase == succeeded && policy == kubeflowv1.RestartPolicyAlways:
+		want.Failed++
+	case pod.Status.Phase == succeeded && !l.onCommand[pod.UID]:
+		want.Succeeded++
+	case pod.Status.Phase == failed && (policy != kubeflowv1.RestartPolicyNever || !l.onCommand[pod.UID]):
+		want.Failed++
+	}
+}
+
+// checkSuccesses: what counts as succeeded did succeed.
+func (l *life) checkSuccesses(v *view, p *plan) {
 	for i := range v.roles {
 		r := &v.roles[i]
 		for name, pod := range l.pods {
@@ -373,6 +386,10 @@ func (l *life) checkCreations(v *view, p *plan, idle bool) {
 			}
 		}
 	}
+}
+
+func (l *life) checkCreations(v *view, p *plan, idle bool) {
+	l.checkSuccesses(v, p)
 	seen := map[string]bool{}
 	for _, n := range p.createPods {
 		name := n.name(v.job)

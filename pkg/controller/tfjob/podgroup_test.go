@@ -47,6 +47,21 @@ func (w *world) wantedGroup() podGroup {
 	return w.options.PodGroups.write(gangOf(v, count(v, w.clock)))
 }
 
+// goOnBesideTaken lets the job do all that it can while a name is taken; pods that were told to go do so.
+func (w *world) goOnBesideTaken() {
+	for range 6 {
+		w.deliverAll()
+		if err := w.reconcile(); err != nil && !errors.Is(err, errTaken) {
+			w.t.Fatal(err)
+		}
+		for _, pod := range w.podNames() {
+			if w.objects[resPods][pod].GetDeletionTimestamp() != nil {
+				w.remove(resPods, pod)
+			}
+		}
+	}
+}
+
 // A job does not start in a gang that is another's. One that has run goes on, and is given its own as soon as the name is free.
 func TestAPodGroupNameThatIsTaken(t *testing.T) {
 	for name, options := range ofEitherKind {
@@ -80,17 +95,7 @@ func TestAPodGroupNameThatIsTaken(t *testing.T) {
 				if is.hidden {
 					w.seen[resGroups]++
 				}
-				for range 6 {
-					w.deliverAll()
-					if err := w.reconcile(); err != nil && !errors.Is(err, errTaken) {
-						t.Fatal(err)
-					}
-					for _, pod := range w.podNames() {
-						if w.objects[resPods][pod].GetDeletionTimestamp() != nil {
-							w.remove(resPods, pod)
-						}
-					}
-				}
+				w.goOnBesideTaken()
 				if got, want := len(w.podNames()), map[bool]int{false: 0, true: 4}[is.hasRun]; got != want {
 					t.Errorf("pods %v, want %d", w.podNames(), want)
 				}
