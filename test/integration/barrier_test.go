@@ -22,11 +22,7 @@ func TestNobodyBindsWhileOneWaitsForItsVolume(t *testing.T) {
 	s := newScene(t, shared)
 	class, node := s.classByHand(t), ""
 	s.run([]step{
-		{
-			name:  "a gang of which one pod has a claim",
-			do:    s.createWithClaim,
-			check: s.selected(&node),
-		},
+		s.waitsForItsVolume(&node),
 		{
 			name: "nobody binds for a while",
 			do: func(ctx context.Context) error {
@@ -47,11 +43,7 @@ func TestPodThatIsMadeAnewIsNotBoundBeforeTheOthers(t *testing.T) {
 	s := newScene(t, shared)
 	class, node := s.classByHand(t), ""
 	s.run([]step{
-		{
-			name:  "a gang of which one pod has a claim",
-			do:    s.createWithClaim,
-			check: s.selected(&node),
-		},
+		s.waitsForItsVolume(&node),
 		{
 			name: "another one is deleted and made anew",
 			do: func(ctx context.Context) error {
@@ -62,6 +54,11 @@ func TestPodThatIsMadeAnewIsNotBoundBeforeTheOthers(t *testing.T) {
 		s.makeVolume(class, &node),
 	})
 	s.expectWhole(t, "gang", 4)
+}
+
+// waitsForItsVolume is a gang of four that has its nodes, and waits for a volume on that one.
+func (s *scene) waitsForItsVolume(node *string) step {
+	return step{name: "a gang of which one pod has a claim", do: s.createWithClaim, check: s.selected(node)}
 }
 
 // createWithClaim makes a gang of four, of which the first pod has a claim.

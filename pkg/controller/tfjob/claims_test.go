@@ -204,17 +204,20 @@ func TestAPodGroupOfTrainingOperatorIsTakenOver(t *testing.T) {
 	}
 }
 
+// takenNames are of objects that jobs need, and that others have.
+var takenNames = map[string]struct {
+	hasRun bool
+	hidden bool // it bears none of the controller's labels, so the caches do not show it
+}{
+	"of a new job":                   {false, false},
+	"of a new job, out of sight":     {false, true},
+	"of a job that runs":             {true, false},
+	"of a job that runs, and hidden": {true, true},
+}
+
 // A job does not start at an address that is another's. One that has run goes on: somebody took the service out of it.
 func TestAServiceNameThatIsTaken(t *testing.T) {
-	for name, tc := range map[string]struct {
-		hasRun bool
-		hidden bool // it bears none of the controller's labels, so the caches do not show it
-	}{
-		"of a new job":                   {false, false},
-		"of a new job, out of sight":     {false, true},
-		"of a job that runs":             {true, false},
-		"of a job that runs, and hidden": {true, true},
-	} {
+	for name, tc := range takenNames {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.put(resJobs, makeJob(replicas(worker, 2, kubeflowv1.RestartPolicyOnFailure)))

@@ -98,9 +98,7 @@ func TestOnlyWhatSomebodyElseTookFromARunningJobIsLost(t *testing.T) {
 			w.suspendIt()
 			w.takeOver()
 			w.look()
-			w.vanish(w.podNames()...)
-			w.look()
-			w.resumeIt()
+			w.goAndResume()
 		}, runs},
 		"the same, resumed before they are gone": {func(w *world) {
 			w.stand()
@@ -115,17 +113,13 @@ func TestOnlyWhatSomebodyElseTookFromARunningJobIsLost(t *testing.T) {
 			w.drain("j-worker-0")
 			w.look()
 			w.suspendIt()
-			w.vanish(w.podNames()...)
-			w.look()
-			w.resumeIt()
+			w.goAndResume()
 		}, runs},
 		"a drain that is over when the suspension is seen": {func(w *world) {
 			w.drain("j-worker-0")
 			w.vanish("j-worker-0")
 			w.suspendIt()
-			w.vanish(w.podNames()...)
-			w.look()
-			w.resumeIt()
+			w.goAndResume()
 		}, runs},
 		"a drain of a suspended job's pod in the second of the resume": {func(w *world) {
 			w.suspendIt()
@@ -235,6 +229,10 @@ func (w *world) resumeIt() {
 
 func (w *world) suspendAndResume() {
 	w.suspendIt()
+	w.goAndResume()
+}
+
+func (w *world) goAndResume() {
 	w.vanish(w.podNames()...)
 	w.look()
 	w.resumeIt()

@@ -65,15 +65,7 @@ func (w *world) goOnBesideTaken() {
 // A job does not start in a gang that is another's. One that has run goes on, and is given its own as soon as the name is free.
 func TestAPodGroupNameThatIsTaken(t *testing.T) {
 	for name, options := range ofEitherKind {
-		for tc, is := range map[string]struct {
-			hasRun bool
-			hidden bool // it bears none of the controller's labels, so the caches do not show it
-		}{
-			"of a new job":                   {false, false},
-			"of a new job, out of sight":     {false, true},
-			"of a job that runs":             {true, false},
-			"of a job that runs, and hidden": {true, true},
-		} {
+		for tc, is := range takenNames {
 			t.Run(name+", "+tc, func(t *testing.T) {
 				w := newWorldOf(t, options)
 				w.put(resJobs, makeJob(replicas(worker, 4, kubeflowv1.RestartPolicyOnFailure)))
