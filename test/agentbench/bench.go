@@ -4,8 +4,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -202,25 +200,16 @@ func (b *stage) change(ctx context.Context, during time.Duration) (int, error) {
 type requests struct{ reads, writes float64 }
 
 func (b *stage) requests(ctx context.Context) requests {
-	text, err := b.plane.Client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	counts, err := b.plane.Requests(ctx, "nodetopologies")
 	var sum requests
 	if err != nil {
 		return sum // the goals then fail
 	}
-	lines := bufio.NewScanner(bytes.NewReader(text))
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		series, value, _ := strings.Cut(lines.Text(), "} ")
-		if !strings.HasPrefix(series, "apiserver_request_total{") || !strings.Contains(series, `resource="nodetopologies"`) {
-			continue
-		}
-		n, err := strconv.ParseFloat(value, 64)
-		if err != nil {
-			continue
-		}
-		if strings.Contains(series, `verb="GET"`) || strings.Contains(series, `verb="LIST"`) || strings.Contains(series, `verb="WATCH"`) {
+	for verb, n := range counts {
+		switch verb {
+		case "GET", "LIST", "WATCH":
 			sum.reads += n
-		} else {
+		default:
 			sum.writes += n
 		}
 	}

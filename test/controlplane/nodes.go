@@ -6,8 +6,6 @@ package controlplane
 import (
 	"context"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -89,21 +87,12 @@ func (c *ControlPlane) CreateNodes(ctx context.Context, m Machines) error {
 // beside that is slower.
 func (c *ControlPlane) Settle(ctx context.Context) error {
 	const calm = 2 * time.Second
-	for before := -1; ; {
-		metrics, err := c.Client.CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	for before := -1.0; ; {
+		requests, err := c.Requests(ctx, "pods")
 		if err != nil {
-			return fmt.Errorf("asking the API server for its metrics: %w", err)
+			return err
 		}
-		lists := 0
-		for line := range strings.Lines(string(metrics)) {
-			if strings.HasPrefix(line, "apiserver_request_total{") && strings.Contains(line, `resource="pods"`) && strings.Contains(line, `verb="LIST"`) {
-				n, err := strconv.Atoi(strings.TrimSpace(line[strings.LastIndex(line, " "):]))
-				if err != nil {
-					return fmt.Errorf("reading the API server's metrics: %w", err)
-				}
-				lists += n
-			}
-		}
+		lists := requests["LIST"]
 		if lists == before {
 			return nil
 		}

@@ -156,11 +156,11 @@ func calm(ctx context.Context, pid int) error {
 		case <-ctx.Done():
 			return fmt.Errorf("the scheduler has not come to rest: %w", context.Cause(ctx))
 		}
-		now := cpuOf(pid)
-		if used := now - before; used < moment/100 || used >= last/5*4 {
+		used := cpuOf(pid) - before
+		if used < moment/100 || used >= last/5*4 {
 			return nil
 		}
-		last, before = now-before, now
+		last, before = used, before+used
 	}
 }
 

@@ -45,7 +45,7 @@ func endsWithTrainer(job *kubeflowv1.TFJob) bool {
 // phaseOf is what a pod counts as that may have been told to go: a success that came of the controller's word is none.
 func (d departure) phaseOf(job *kubeflowv1.TFJob, r *role) corev1.PodPhase {
 	phase := phaseOf(job, r, d.pod)
-	if phase == corev1.PodSucceeded && d.own && !d.endedBefore(job) {
+	if phase == corev1.PodSucceeded && d.onCommand(job) {
 		return corev1.PodRunning
 	}
 	return phase

@@ -56,6 +56,9 @@ func (d departure) endedBefore(job *kubeflowv1.TFJob) bool {
 	return ended
 }
 
+// onCommand tells whether how a pod ended says nothing, for it ended on the controller's word.
+func (d departure) onCommand(job *kubeflowv1.TFJob) bool { return d.own && !d.endedBefore(job) }
+
 // attend is what a reconcile tells the ledger and learns from it: it has seen these pods, and takes along who has told which to go.
 func (l *ledger) attend(v *view) {
 	l.mu.Lock()
@@ -72,7 +75,7 @@ func (l *ledger) attend(v *view) {
 		}
 		for name, pod := range v.pods {
 			if !wanted[name] {
-				delete(l.present[job], pod.UID)
+				drop(l.present, job, pod.UID)
 			} else if pod.DeletionTimestamp == nil {
 				put(l.present, job, pod.UID, true)
 			}

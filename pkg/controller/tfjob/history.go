@@ -145,7 +145,7 @@ func attemptOf(pod *corev1.Pod) int32 {
 
 func containerRestarts(pod *corev1.Pod) int32 {
 	var sum int32
-	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+	for _, s := range containerStatuses(pod) {
 		sum += s.RestartCount
 	}
 	return sum

@@ -101,7 +101,7 @@ func (c *roleCount) add(v *view, pod *corev1.Pod, index int, now time.Time) {
 		c.failed++
 		c.history.noteFailure(index, pod, now)
 		c.restarting = append(c.restarting, pod)
-	case leaving.own && !leaving.endedBefore(v.job): // it is replaced when it is gone
+	case leaving.onCommand(v.job): // it is replaced when it is gone
 	default:
 		c.failed++
 		c.lost = append(c.lost, pod)

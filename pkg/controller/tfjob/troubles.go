@@ -27,7 +27,7 @@ func troubleOf(pod *corev1.Pod) (reason, message string) {
 	if hasEnded(pod) {
 		return "", ""
 	}
-	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+	for _, s := range containerStatuses(pod) {
 		if w := s.State.Waiting; w != nil && !slices.Contains(waitingIsNormal, w.Reason) {
 			return w.Reason, fmt.Sprintf("container %s: %s", s.Name, w.Message)
 		}

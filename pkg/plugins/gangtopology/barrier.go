@@ -150,11 +150,11 @@ func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if ctx.Err() != nil && r.state != roundAborted {
-		return fwk.AsStatus(context.Cause(ctx))
-	}
 	if r.state == roundAborted {
 		return fwk.NewStatus(fwk.Unschedulable, "another pod of the gang could not be made ready to bind")
+	}
+	if ctx.Err() != nil {
+		return fwk.AsStatus(context.Cause(ctx))
 	}
 	if p.remains.goes(r.key) {
 		return fwk.NewStatus(fwk.Unschedulable, beingEvicted)

@@ -8,8 +8,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/tutti-project/tutti/pkg/clusterview"
 )
 
 // beingReady is why a gang is not planned while a round of it is not over.
@@ -66,11 +64,7 @@ func (r *rounds) holdRoom(key types.NamespacedName) bool {
 // gone is called when a pod is being deleted, or is no more: a round that needs it
 // cannot end well, and the others do not wait until they are all ready to learn that.
 func (r *rounds) gone(pod *v1.Pod) {
-	name, ok := clusterview.GroupOf(pod)
-	if !ok {
-		return
-	}
-	if round := r.of(types.NamespacedName{Namespace: pod.Namespace, Name: name}); round != nil {
+	if round := r.of(gangOf(pod)); round != nil {
 		round.leave(pod.UID)
 	}
 }
